@@ -1,0 +1,71 @@
+"""Differential privacy with exact totals: three views of constrained noise for NumPyro.
+
+Public names are loaded on first use (PEP 562): `import cdp_views` costs milliseconds, not the
+seconds that NumPyro takes. No public function carries the name of a room (a module of this
+package): importing a room binds its name here and would hide the function.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import datasets as datasets
+    from ._checks import InfeasibleError as InfeasibleError
+    from ._checks import UnsupportedError as UnsupportedError
+    from .calibration import calibrate as calibrate
+    from .invariants import linear as linear
+    from .invariants import totals as totals
+    from .maxent import MaxEntropySolution as MaxEntropySolution
+    from .maxent import solve_max_entropy as solve_max_entropy
+    from .neighbours import differences as differences
+    from .neighbours import relocations as relocations
+    from .privacy import privacy_loss as privacy_loss
+    from .study import Comparison as Comparison
+    from .study import compare as compare
+    from .support import AffineSubspace as AffineSubspace
+    from .support import NonnegativeTotals as NonnegativeTotals
+    from .support import Restricted as Restricted
+    from .usefulness import utility as utility
+    from .views import Conditioned as Conditioned
+    from .views import Imaged as Imaged
+    from .views import MaxEntropy as MaxEntropy
+
+__version__ = "0.1.0"
+
+_ROOM_OF = {
+    "totals": "invariants",
+    "linear": "invariants",
+    "AffineSubspace": "support",
+    "NonnegativeTotals": "support",
+    "Restricted": "support",
+    "MaxEntropy": "views",
+    "Conditioned": "views",
+    "Imaged": "views",
+    "solve_max_entropy": "maxent",
+    "MaxEntropySolution": "maxent",
+    "relocations": "neighbours",
+    "differences": "neighbours",
+    "privacy_loss": "privacy",
+    "utility": "usefulness",
+    "calibrate": "calibration",
+    "compare": "study",
+    "Comparison": "study",
+    "UnsupportedError": "_checks",
+    "InfeasibleError": "_checks",
+}
+
+__all__ = ["__version__", "datasets", *_ROOM_OF]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "datasets":
+        return import_module(".datasets", __name__)
+    if name not in _ROOM_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_ROOM_OF[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,1 @@
+"""NumPyro models of released data, written against the public API only."""

@@ -1,0 +1,30 @@
+"""What all tests share: the CPU, hypothesis without deadlines, a typed key, both precisions."""
+
+import os
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import pytest
+from hypothesis import settings
+
+# A first call compiles, so its time says nothing; a failure must come back on the next run.
+settings.register_profile("house", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("house")
+
+
+@pytest.fixture
+def key():
+    """One fixed typed key; a test that draws twice splits it."""
+    import jax
+
+    return jax.random.key(20260729)
+
+
+@pytest.fixture(params=[False, True], ids=["float32", "float64"])
+def precision(request):
+    """Run the test in each precision; the value is the dtype JAX then uses."""
+    import jax
+    import jax.numpy as jnp
+
+    with jax.enable_x64(request.param):
+        yield jnp.float64 if request.param else jnp.float32

@@ -1,0 +1,36 @@
+"""The README is run: its Python as written, its commands by `.ci/run`."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = ["pip install uv && uv run cdp-views compare", "pip install uv && uv run pytest"]
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_the_python_of_the_readme_runs_top_to_bottom(tmp_path, monkeypatch):
+    assert blocks("python"), "The README shows no Python."
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in blocks("python"):
+        exec(compile(block, "README.md", "exec"), names)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_ci_runs_the_commands_of_the_readme(command):
+    assert command in README
+    *_, without_setup = command.partition(" && ")
+    assert without_setup in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_files_that_the_readme_links_to_exist():
+    links = re.findall(r"\]\((?!https?://|#|mailto:)([^)#\s]+)", README)
+    missing = [link for link in links if not (ROOT / link).exists()]
+    assert missing == []
