@@ -1,0 +1,111 @@
+"""One question to a view: what is the release still good for?"""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from cdp_views.deviation import Deviation
+from cdp_views.utility.law import error_law
+from cdp_views.utility.size import mark, relative_by_size
+from cdp_views.utility.workload import as_workload
+
+# Figures named once: what each is, for whoever opens the file.
+_MEANING = {
+    "bias": "mean error",
+    "sd": "standard deviation of the error",
+    "mae": "mean absolute error",
+    "rmse": "root mean squared error",
+    "margin90": "half-width of the interval around the truth that holds the release 9 times in 10",
+}
+
+
+def utility(
+    view: Any, workload: Any = None, *, key: Any = None, draws: int = 4000, public: bool = False
+) -> xr.Dataset:
+    """How far a release drawn from `view` lies from the truth, per query and in total.
+
+    E = W (Y - loc): bias = E[E], sd, mae = E|E|, rmse, margin90 with P(|E| ≤ margin90) = 0.90.
+
+    Args:
+        view: a view with batch shape (); a distribution with only `sample`, `log_prob` and `loc`
+            works when a key is given.
+        workload: sums of cells, dense or sparse (q, n), or an `Invariant` (its totals); None for
+            the n cells themselves.
+        key: JAX key; giving one asks for an estimate where nothing exact exists.
+        draws: number of draws of that estimate.
+        public: the true counts are public, so that nothing is marked confidential.
+
+    Returns:
+        A dataset over `query` (all in counts), with `total_absolute_error` = Σ mae,
+        `rmse_overall` = √(mean rmse²), `entropy` (nats, of the whole release; NaN where unknown),
+        relative errors by size class of the true answer, and `<figure>_stderr` where estimated.
+        Variables that depend on the counts have the attribute `confidential` = 1.
+
+    Raises:
+        UnsupportedError: no exact law of the errors, and no key.
+        ValueError: a batch of views, or a workload that does not fit.
+
+    Example:
+        >>> cells = utility(cdp.Conditioned(dist.Normal(counts, 2.0), cdp.totals(groups)))
+        >>> float(cells.total_absolute_error)
+    """
+    if tuple(getattr(view, "batch_shape", ())) != ():
+        raise ValueError(
+            f"`view` must be one release; got batch shape {view.batch_shape}. Ask for one at a time."
+        )
+    truth = np.asarray(view.loc, dtype=np.float64)
+    matrix, names = (None, None)
+    if workload is not None:
+        matrix, names = as_workload(workload, truth.shape[-1])
+        truth = matrix @ truth
+    law = error_law(view, matrix, key, draws)
+    result = _figures(law)
+    result = result.merge(
+        relative_by_size(
+            truth,
+            {"mae": result["mae"].values, "margin90": result["margin90"].values},
+            public=public,
+        )
+    )
+    if (np.abs(law.bias) > (5 * law.stderr["bias"] if law.stderr else 0)).any():
+        # A bias comes from totals that are not the table's own, and tells them.
+        for name in ("bias", "mae", "rmse", "margin90", "total_absolute_error", "rmse_overall"):
+            mark(result[name], public)
+    result["entropy"] = ((), _entropy(view), {"long_name": "entropy of the release", "unit": "nat"})
+    result = result.assign_coords(query=list(names) if names else np.arange(truth.size))
+    result.attrs["error_kind"] = law.kind
+    if any(v.attrs.get("confidential") for v in result.data_vars.values()):
+        result.attrs["note"] = "CONFIDENTIAL: variables marked so depend on the true counts"
+    return result
+
+
+def _figures(law: Deviation) -> xr.Dataset:
+    figures = {
+        "bias": law.bias,
+        "sd": law.sd,
+        "mae": law.mae,
+        "rmse": law.rmse,
+        "margin90": law.margin(0.90),
+    }
+    errors = dict(law.stderr or {})
+    if law.stderr is not None:
+        errors["margin90"] = law.margin_stderr(0.90)
+    data: dict[str, Any] = {}
+    for name, value in figures.items():
+        attrs = {"long_name": _MEANING[name], "unit": "counts", "kind": law.kind}
+        data[name] = ("query", np.asarray(value), attrs)
+    for name, value in errors.items():
+        data[f"{name}_stderr"] = ("query", np.asarray(value), {"unit": "counts"})
+    total = {"unit": "counts", "kind": law.kind}
+    data["total_absolute_error"] = ((), float(law.mae.sum()), total)
+    data["rmse_overall"] = ((), float(np.sqrt(np.mean(law.rmse**2))), total)
+    return xr.Dataset(data)
+
+
+def _entropy(view: Any) -> float:
+    """Entropy in nats, NaN where the view has none in closed form."""
+    try:
+        return float(view.entropy())
+    except (AttributeError, NotImplementedError):
+        return float("nan")

@@ -1,0 +1,52 @@
+"""Errors relative to the true count, by size of the true count."""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+SIZE_CLASSES = ("0", "1–9", "10–99", "100–999", "1,000–9,999", "10,000+")
+_EDGES = np.array([0.0, 10.0, 100.0, 1_000.0, 10_000.0])
+
+
+def size_class(truth: np.ndarray) -> np.ndarray:
+    """Index into SIZE_CLASSES of each true answer (by absolute value; 0 is a class of its own)."""
+    size = np.abs(np.asarray(truth, dtype=float))
+    return np.where(size == 0, 0, np.searchsorted(_EDGES, size, side="right"))
+
+
+def relative_by_size(
+    truth: np.ndarray, errors: dict[str, np.ndarray], *, public: bool = False
+) -> xr.Dataset:
+    """Median and mean of error / |true answer| in each size class.
+
+    All of it depends on the true answers, so each variable carries `confidential = 1` unless
+    `public`. A true answer of 0 has no relative error: its class has only a number of queries.
+
+    Args:
+        truth: true answers, (q,), in counts.
+        errors: figures by name, each (q,), in counts.
+        public: the true answers are public, so nothing is marked.
+    """
+    classes = size_class(truth)
+    data: dict[str, Any] = {
+        "queries": ("size", np.bincount(classes, minlength=len(SIZE_CLASSES)))
+    }
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = {name: value / np.abs(truth) for name, value in errors.items()}
+    for name, ratio in ratios.items():
+        for statistic in (np.median, np.mean):
+            figures = np.full(len(SIZE_CLASSES), np.nan)
+            for c in np.unique(classes[classes > 0]):
+                figures[c] = statistic(ratio[classes == c])
+            data[f"relative_{name}_{statistic.__name__}"] = ("size", figures)
+    result = xr.Dataset(data, coords={"size": list(SIZE_CLASSES)})
+    for variable in result.data_vars.values():
+        mark(variable, public)
+    return result
+
+
+def mark(variable: Any, public: bool) -> None:
+    """Write on the variable that it depends on the counts (an integer: netCDF has no booleans)."""
+    variable.attrs["depends_on_counts"] = 1
+    variable.attrs["confidential"] = 0 if public else 1
