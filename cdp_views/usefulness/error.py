@@ -6,9 +6,9 @@ import numpy as np
 import xarray as xr
 
 from cdp_views.deviation import Deviation
-from cdp_views.utility.law import error_law
-from cdp_views.utility.size import mark, relative_by_size
-from cdp_views.utility.workload import as_workload
+from cdp_views.usefulness.law import error_law
+from cdp_views.usefulness.size import mark, relative_by_size
+from cdp_views.usefulness.workload import as_workload
 
 # Figures named once: what each is, for whoever opens the file.
 _MEANING = {
@@ -47,8 +47,11 @@ def utility(
         ValueError: a batch of views, or a workload that does not fit.
 
     Example:
-        >>> cells = utility(cdp.Conditioned(dist.Normal(counts, 2.0), cdp.totals(groups)))
-        >>> float(cells.total_absolute_error)
+        >>> import cdp_views as cdp, numpyro.distributions as dist
+        >>> inv = cdp.totals(["a", "a", "b", "b"])
+        >>> cells = cdp.utility(cdp.Conditioned(dist.Normal([3.0, 5.0, 8.0, 13.0], 2.0), inv))
+        >>> [round(float(sd), 4) for sd in cells.sd]  # 2 √(1 − 1/2)
+        [1.4142, 1.4142, 1.4142, 1.4142]
     """
     if tuple(getattr(view, "batch_shape", ())) != ():
         raise ValueError(

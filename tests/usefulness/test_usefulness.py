@@ -8,8 +8,8 @@ import scipy.sparse as sp
 
 from cdp_views._checks import UnsupportedError
 from cdp_views.deviation import NormalDeviation
-from cdp_views.utility import utility
-from cdp_views.utility.size import size_class
+from cdp_views.usefulness import utility
+from cdp_views.usefulness.size import size_class
 
 LOC = np.array([0.0, 5.0, 50.0, 500.0, 5_000.0, 50_000.0])
 SD = np.array([1.0, 1.0, 2.0, 2.0, 4.0, 4.0])
