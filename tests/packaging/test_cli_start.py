@@ -10,6 +10,7 @@ CODE = """
 import sys
 from cdp_views.cli import main
 sys.argv = ["cdp-views", *ARGV]
+status = 0
 try:
     main()
 except SystemExit as stop:
@@ -22,8 +23,9 @@ print(f"status={status} heavy={sorted(heavy)}")
 def last_line(*argv: str) -> str:
     run = subprocess.run(
         [sys.executable, "-c", CODE.replace("ARGV", repr(list(argv)))],
-        capture_output=True, text=True, check=True,
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
+    assert run.returncode == 0, run.stderr
     return run.stdout.strip().splitlines()[-1]
 
 
