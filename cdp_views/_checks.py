@@ -1,0 +1,55 @@
+"""Errors that teach: each names the argument, what was got and what to do."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import numpy as np
+
+
+class UnsupportedError(NotImplementedError):
+    """A combination that is not proved or not built; the message names the way out."""
+
+
+class InfeasibleError(ValueError):
+    """No law with the requested marginals satisfies the invariant."""
+
+
+def is_concrete(*trees: Any) -> bool:
+    """Whether every array in `trees` has a value that Python may look at (no tracer)."""
+    return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
+
+
+def choice(name: str, value: object, allowed: Iterable[str]) -> None:
+    """Raise unless `value` is one of the `allowed` words."""
+    allowed = tuple(allowed)
+    if value not in allowed:
+        words = ", ".join(f'"{word}"' for word in allowed)
+        raise ValueError(f"`{name}` must be one of {words}; got {value!r}.")
+
+
+def positive(name: str, value: Any, remedy: str = "Give a finite number above 0.") -> None:
+    """Raise unless all of `value` is finite and above zero (concrete values only)."""
+    if not is_concrete(value):
+        return
+    array = np.asarray(value, dtype=float)
+    bad = ~(np.isfinite(array) & (array > 0))
+    if bad.any():
+        where = "" if array.ndim == 0 else f" at index {_index(bad)}"
+        raise ValueError(f"`{name}` must be positive; got {array[bad].flat[0]}{where}. {remedy}")
+
+
+def finite(name: str, value: Any, remedy: str) -> None:
+    """Raise unless all of `value` is finite (concrete values only); never prints a value."""
+    if not is_concrete(value):
+        return
+    array = np.asarray(value, dtype=float)
+    bad = ~np.isfinite(array)
+    if bad.any():
+        where = "" if array.ndim == 0 else f" at index {_index(bad)}"
+        raise ValueError(f"`{name}` must be finite; got {array[bad].flat[0]}{where}. {remedy}")
+
+
+def _index(bad: np.ndarray) -> str:
+    first = tuple(int(i) for i in np.argwhere(bad)[0])
+    return str(first[0]) if len(first) == 1 else str(first)

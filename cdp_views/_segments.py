@@ -1,0 +1,80 @@
+"""A partition of cells into groups, with the few sums and maxima that the geometry needs."""
+
+from dataclasses import dataclass, field
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["labels", "sizes"],
+    meta_fields=["n", "count", "width"],
+)
+@dataclass(frozen=True)
+class Segments:
+    """`count` groups among `n` cells; the last axis of every argument is cells or groups.
+
+    `labels` (n,) gives each cell's group, `count` for a cell in no group; `sizes` (count,) the
+    number of cells of each group. `width` is set when the groups are contiguous and equally
+    wide: sums are then reshapes (pairwise, so also more accurate in float32).
+    """
+
+    labels: Array
+    sizes: Array
+    n: int
+    count: int
+    width: int | None = field(default=None)
+
+    @staticmethod
+    def of(labels: np.ndarray, count: int) -> "Segments":
+        """The partition with these integer labels (host array, values 0…count)."""
+        n = labels.size
+        width = n // count if count and n % count == 0 else None
+        if width is not None and not np.array_equal(labels, np.repeat(np.arange(count), width)):
+            width = None
+        sizes = np.bincount(labels, minlength=count + 1)[:count]
+        return Segments(
+            jnp.asarray(labels, dtype=jnp.int32), jnp.asarray(sizes, dtype=jnp.int32), n, count, width
+        )
+
+    @property
+    def member(self) -> Array:
+        """Whether each cell belongs to a group (n,)."""
+        return self.labels < self.count
+
+    def sum(self, x: Array) -> Array:
+        """Sum over each group: (…, n) → (…, count)."""
+        x = jnp.asarray(x)
+        if self.width is not None:
+            return self._split(x).sum(-1)
+        zeros = jnp.zeros((*x.shape[:-1], self.count), x.dtype)
+        return zeros.at[..., self.labels].add(x, mode="drop")
+
+    def max(self, x: Array) -> Array:
+        """Largest of each group: (…, n) → (…, count)."""
+        x = jnp.asarray(x)
+        if self.width is not None:
+            return self._split(x).max(-1)
+        low = jnp.finfo(x.dtype).min if jnp.issubdtype(x.dtype, jnp.floating) else -1
+        lows = jnp.full((*x.shape[:-1], self.count), low, x.dtype)
+        return lows.at[..., self.labels].max(x, mode="drop")
+
+    def spread(self, t: Array) -> Array:
+        """Each group's number at its cells, zero elsewhere: (…, count) → (…, n)."""
+        t = jnp.asarray(t)
+        if self.width is not None:
+            return jnp.repeat(t, self.width, axis=-1, total_repeat_length=self.n)
+        return t.at[..., self.labels].get(mode="fill", fill_value=0)
+
+    def last_argmax(self, x: Array) -> Array:
+        """Mask (…, n) of exactly one cell of each group where `x` is largest, the last of ties."""
+        place = jnp.arange(self.n, dtype=jnp.int32)
+        top = (x == self.spread(self.max(x))) & self.member
+        return (self.spread(self.max(jnp.where(top, place, -1))) == place) & self.member
+
+    def _split(self, x: Array) -> Array:
+        return x.reshape((*x.shape[:-1], self.count, self.width))

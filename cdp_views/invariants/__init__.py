@@ -1,0 +1,6 @@
+"""The geometry of what must hold exactly."""
+
+from cdp_views.invariants._base import Invariant as Invariant
+from cdp_views.invariants._precision import Precision as Precision
+from cdp_views.invariants.totals import Totals as Totals
+from cdp_views.invariants.totals import totals as totals

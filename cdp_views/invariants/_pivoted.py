@@ -1,0 +1,135 @@
+"""G(ν) on weighted totals, by eliminating one cell of every group: O(n), any sign of ν."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from scipy import sparse
+
+from cdp_views.invariants._precision import Precision
+
+if TYPE_CHECKING:
+    from cdp_views.invariants.totals import Totals
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["invariant", "nu", "pivot", "kappa"],
+    meta_fields=["indefinite"],
+)
+@dataclass(frozen=True)
+class Pivoted(Precision):
+    """G(ν) on disjoint totals with one pivot cell m per group, x_m = −Σ_r F_r x_r, F = b_r/b_m.
+
+    On the remaining cells r the precision is diag(ν_r) + ν_m F Fᵀ, whose determinant ratio is
+    κ = 1 + ν_m s with s = Σ F²/ν_r. Where ν_m is negative (maximum entropy with one dominant
+    cell) κ cancels, so the solver's κ = 2u is carried along. κ ≤ 0 marks "no such law".
+    """
+
+    invariant: "Totals"
+    nu: Array
+    pivot: Array
+    kappa: Array
+    indefinite: bool
+
+    @staticmethod
+    def of(invariant: "Totals", nu: Array, pivot: Array, kappa: Array | None) -> "Pivoted":
+        """With κ from the solver, or computed where all precisions are positive (`None`)."""
+        draft = Pivoted(invariant, nu, pivot, jnp.ones(()), kappa is not None)
+        direct = 1 + draft._nu_pivot * draft._s
+        if kappa is not None:
+            direct = jnp.where(kappa >= 1, direct, kappa)  # u ≥ ½: ν_m ≥ 0, nothing cancels
+        return Pivoted(invariant, nu, pivot, direct, kappa is not None)
+
+    @property
+    def logdet(self) -> Array:
+        seg, b = self.invariant.segments, self.invariant._weights_like(self.nu.dtype)
+        positive = self.kappa > 0
+        log_rest = jnp.where(self.pivot, 0, jnp.log(jnp.where(self.pivot, 1, self.nu)))
+        log_pivot = jnp.log(self._of_pivot(b) ** 2 / self.invariant._norm2(b))
+        log_kappa = jnp.where(positive, jnp.log(jnp.where(positive, self.kappa, 1)), -jnp.inf)
+        return jnp.sum(log_rest, -1) + jnp.sum(log_kappa + log_pivot, -1)
+
+    def quadratic(self, x: Array) -> Array:
+        """Σ ν_i x_i², as a sum of squares: Σ ν_r(x_r + x_m F_r/(ν_r s))² + κ x_m²/s."""
+        if not self.indefinite:
+            return super().quadratic(x)
+        seg, s = self.invariant.segments, self._s
+        safe = jnp.where(s > 0, s, 1)  # s = 0: a cell alone in its group, whose x is 0
+        x_m = self._of_pivot(x)
+        rest = x + seg.spread(x_m / safe) * self._ratio / self._nu_rest
+        rest = jnp.where(self.pivot, 0, self._nu_rest * rest * rest)
+        return jnp.sum(rest, -1) + jnp.sum(jnp.where(s > 0, self.kappa * x_m**2 / safe, 0), -1)
+
+    def colour(self, u: Array) -> Array:
+        seg = self.invariant.segments
+        step = self._ratio / jnp.sqrt(self._nu_rest)
+        root = jnp.sqrt(self.kappa)
+        pull = self._nu_pivot / (root * (1 + root)) * seg.sum(step * u)
+        return self._complete((u - seg.spread(pull) * step) / jnp.sqrt(self._nu_rest))
+
+    def covariance_product(self, x: Array) -> Array:
+        seg, f = self.invariant.segments, self._ratio
+        y = (x - f * seg.spread(self._of_pivot(x))) / self._nu_rest
+        pull = self._nu_pivot / self.kappa * seg.sum(f * y)
+        return self._complete(y - seg.spread(pull) * f / self._nu_rest)
+
+    @property
+    def variance(self) -> Array:
+        seg, f = self.invariant.segments, self._ratio
+        pull = seg.spread(self._nu_pivot / self.kappa)
+        rest = (1 - pull * f * f / self._nu_rest) / self._nu_rest
+        return jnp.where(self.pivot, seg.spread(self._s / self.kappa), rest)
+
+    def variance_of(self, queries: sparse.csr_array) -> np.ndarray:
+        labels, count = np.asarray(self.invariant.segments.labels), self.invariant.rank
+        pivot, inside = np.asarray(self.pivot), np.flatnonzero(labels < count)
+        f = np.asarray(self._ratio, dtype=np.float64)
+        spread_pivot = sparse.csr_array(  # row i: the pivot of cell i's group, weight F_i
+            (np.where(pivot[inside], 1.0, f[inside]), (labels[inside], inside)),
+            shape=(count, self.invariant.n),
+        )
+        at_pivot = sparse.csr_array(queries[:, np.flatnonzero(pivot)])
+        order = labels[np.flatnonzero(pivot)]
+        at_pivot = sparse.csr_array(
+            (at_pivot.data, order[at_pivot.indices], at_pivot.indptr), shape=(queries.shape[0], count)
+        )
+        reduced = sparse.csr_array(queries - at_pivot @ spread_pivot)  # 0 at every pivot
+        nu = np.asarray(self._nu_rest, dtype=np.float64)
+        direct = reduced.power(2) @ (1 / nu)
+        group = sparse.csr_array(
+            ((f / nu)[inside], (inside, labels[inside])), shape=(self.invariant.n, count)
+        )
+        pull = np.asarray(self._nu_pivot / self.kappa, dtype=np.float64)
+        return direct - sparse.csr_array(reduced @ group).power(2) @ pull
+
+    @property
+    def _nu_rest(self) -> Array:
+        return jnp.where(self.pivot, 1, self.nu)
+
+    @property
+    def _nu_pivot(self) -> Array:
+        return self._of_pivot(self.nu)
+
+    @property
+    def _ratio(self) -> Array:
+        """F at the remaining cells of every group, 0 at pivots and free cells."""
+        b = self.invariant._weights_like(self.nu.dtype)
+        whole = self.invariant.segments.spread(self._of_pivot(b))
+        return jnp.where(self.pivot | ~self.invariant.segments.member, 0, b / jnp.where(whole != 0, whole, 1))
+
+    @property
+    def _s(self) -> Array:
+        return self.invariant.segments.sum(self._ratio**2 / self._nu_rest)
+
+    def _of_pivot(self, x: Array) -> Array:
+        return self.invariant.segments.sum(jnp.where(self.pivot, x, 0))
+
+    def _complete(self, rest: Array) -> Array:
+        """Fill each pivot with what keeps its total: x_m = −Σ F x_r, whatever the scales."""
+        own = -self.invariant.segments.sum(self._ratio * rest)
+        return jnp.where(self.pivot, self.invariant.segments.spread(own), rest)
