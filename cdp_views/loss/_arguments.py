@@ -1,0 +1,44 @@
+"""Checks of ε, δ and μ that need no JAX: this room is pure NumPy."""
+
+from typing import Any
+
+import numpy as np
+
+
+def nonnegative(name: str, value: Any) -> np.ndarray:
+    """`value` as float64, raising unless every entry is zero or more (infinity is allowed)."""
+    array = _numbers(name, value)
+    bad = ~(array >= 0)
+    if bad.any():
+        raise ValueError(
+            f"`{name}` must be zero or more; got {array[bad].flat[0]:g}. "
+            "Give a number from 0 upwards."
+        )
+    return array
+
+
+def probability(name: str, value: Any) -> np.ndarray:
+    """`value` as float64, raising unless every entry lies between 0 and 1."""
+    array = _numbers(name, value)
+    bad = ~((array >= 0) & (array <= 1))
+    if bad.any():
+        raise ValueError(
+            f"`{name}` must lie between 0 and 1; got {array[bad].flat[0]:g}. "
+            "It is a probability, usually far below 1 over the number of records."
+        )
+    return array
+
+
+def finite_epsilon(value: Any) -> float:
+    """`value` as one finite ε ≥ 0."""
+    array = nonnegative("epsilon", value)
+    if array.ndim or not np.isfinite(array):
+        raise ValueError(f"`epsilon` must be one finite number; got {value!r}.")
+    return float(array)
+
+
+def _numbers(name: str, value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"`{name}` must be a number; got {value!r}. Give a float.") from None

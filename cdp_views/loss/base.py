@@ -1,0 +1,53 @@
+"""What every law of the privacy loss can be asked."""
+
+from abc import ABC, abstractmethod
+from typing import Literal, Self
+
+import numpy as np
+
+Kind = Literal["exact", "bound", "estimate"]
+
+
+class Loss(ABC):
+    """Laws of the privacy loss L(Y) = log p(Y) − log p′(Y), one for each of m differences.
+
+    p is the law of the release, p′ that of the release of a neighbour q + v. A subclass gives
+    `delta`, `epsilon`, `sup`, `take` and `kind`; numbers are host float64 and shaped (m,).
+
+    Reference: Dwork and Rothblum 2016 (privacy loss); Balle and Wang 2018, Theorem 5 (profile).
+    """
+
+    kind: Kind
+    """"exact", "bound" (the truth is at most this) or "estimate" (see `stderr`)."""
+
+    stderr: np.ndarray | None = None
+    """(m,) standard error of δ where it is estimated, else None."""
+
+    @property
+    @abstractmethod
+    def sup(self) -> np.ndarray:
+        """(m,) the largest possible loss: ε of pure differential privacy, infinite if unbounded."""
+
+    @abstractmethod
+    def delta(self, epsilon: float | np.ndarray) -> np.ndarray:
+        """(m,) δ(ε) = E[max(0, 1 − e^{ε − L})]; `epsilon` ≥ 0 broadcasts against (m,)."""
+
+    @abstractmethod
+    def epsilon(self, delta: float | np.ndarray) -> np.ndarray:
+        """(m,) smallest ε ≥ 0 with δ(ε) ≤ δ, rounded up; `delta` broadcasts against (m,)."""
+
+    @abstractmethod
+    def take(self, indices: np.ndarray) -> Self:
+        """The laws of the differences at `indices`."""
+
+    def frontier(self) -> np.ndarray:
+        """Indices of differences among which the worst is found at every ε.
+
+        All of them, unless the family is ordered and one difference is worst throughout.
+        """
+        return np.arange(len(self.sup))
+
+    @property
+    def guess_rate(self) -> np.ndarray:
+        """(m,) best chance of telling two equally likely neighbours apart, (1 + δ(0))/2."""
+        return 0.5 + 0.5 * self.delta(0.0)

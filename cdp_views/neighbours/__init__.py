@@ -1,0 +1,7 @@
+"""Which tables must be hard to tell apart."""
+
+from cdp_views.neighbours.base import Neighbours as Neighbours
+from cdp_views.neighbours.differences import Differences as Differences
+from cdp_views.neighbours.differences import differences as differences
+from cdp_views.neighbours.relocations import Relocations as Relocations
+from cdp_views.neighbours.relocations import relocations as relocations

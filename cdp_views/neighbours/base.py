@@ -1,0 +1,44 @@
+"""What every relation between neighbouring tables can be asked."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from scipy import sparse
+
+
+class Neighbours(ABC):
+    """The differences v = q′ − q that the data of one person can make to the true answers."""
+
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """Number of cells."""
+
+    @abstractmethod
+    def shortlist(self, exposure: np.ndarray) -> sparse.csr_array:
+        """(m, n) differences among which the worst is found.
+
+        Args:
+          exposure: (n,) larger = more exposed, as a view reports it.
+        """
+
+    @abstractmethod
+    def describe(self) -> str:
+        """The unit of privacy in plain words."""
+
+    def __str__(self) -> str:
+        return self.describe()
+
+
+def check_exposure(exposure: object, n: int) -> np.ndarray:
+    """`exposure` as (n,) float64 without NaN."""
+    array = np.asarray(exposure, dtype=float)
+    if array.shape != (n,):
+        raise ValueError(
+            f"`exposure` must have shape ({n},), one number per cell; got {array.shape}. "
+            "Use the view and the neighbours of the same invariant."
+        )
+    if np.isnan(array).any():
+        index = int(np.flatnonzero(np.isnan(array))[0])
+        raise ValueError(f"`exposure` must hold numbers; got nan at index {index}.")
+    return array

@@ -1,0 +1,92 @@
+"""A view and its neighbours in, numbers out."""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from cdp_views._checks import UnsupportedError
+from cdp_views.loss import Loss
+from cdp_views.neighbours import Neighbours
+from cdp_views.privacy.result import PrivacyLoss
+from cdp_views.privacy.worst import name_difference
+
+
+def privacy_loss(
+    view: Any, neighbours: Neighbours, *, query: Any = None, key: Any = None
+) -> PrivacyLoss:
+    """What publishing a draw of `view`, and the totals with it, gives away.
+
+    The loss L(y) = log p(y − q) − log p(y − q − v), at most over the differences v of `neighbours`.
+
+    Args:
+      view: a view of a noise, with its true answers (or any, as the noise is additive).
+      neighbours: relocations(inv), differences(V), …: the unit of privacy.
+      query: (r, n) if only these combinations of the cells are published, else all cells are.
+      key: a JAX key, the request for an estimate where nothing exact exists (not built yet).
+
+    Returns:
+      PrivacyLoss: epsilon(delta), delta(epsilon), pure_epsilon, mu, rho, guess_rate, worst.
+
+    Raises:
+      ValueError: a difference changes a total, or the view is a batch.
+      UnsupportedError: the law of this view's loss is not known.
+
+    Example:
+      >>> import cdp_views as cdp, jax.numpy as jnp, numpyro.distributions as dist
+      >>> inv = cdp.totals(["a", "a", "a", "b", "b"])
+      >>> view = cdp.Conditioned(dist.Normal(jnp.zeros(5), 2.0), inv)
+      >>> round(cdp.privacy_loss(view, cdp.relocations(inv)).mu, 6)
+      0.707107
+
+    Reference: [L] Definition 1 and Theorem 1; Balle and Wang 2018 for the exact profile.
+    """
+    if getattr(view, "batch_shape", ()) != ():
+        raise ValueError(
+            f"`view` must be one release; got a batch of shape {tuple(view.batch_shape)}. "
+            "Index the batch, or build one view per release."
+        )
+    if not hasattr(view, "loss"):
+        what = "states no law of its privacy loss" if key is None else "can't be estimated yet"
+        raise UnsupportedError(
+            f"`view` of type {type(view).__name__} {what}: estimates by simulation (`key`) come "
+            "in a later version. Use MaxEntropy, Conditioned or Imaged with Normal noise."
+        )
+    inv = view.invariant
+    if neighbours.n != inv.n:
+        raise ValueError(
+            f"`neighbours` must cover the {inv.n} cells of the view; got {neighbours.n}. "
+            "Build them from the view's own invariant."
+        )
+    differences = sparse.csr_array(neighbours.shortlist(view.exposure))
+    _check_kept(differences, inv)
+    law = view.loss(differences, query=query)
+    candidates = law.frontier()
+    law = law.take(candidates)
+    row = int(candidates[_worst(law)])
+    return PrivacyLoss(
+        law=law,
+        worst=name_difference(differences, row, inv),
+        sensitivity=float(np.sqrt(np.max(differences.power(2).sum(axis=1)))),
+        neighbours=neighbours.describe(),
+    )
+
+
+def _worst(law: Loss) -> int:
+    # The largest bounded loss first; where all are unbounded, the best chance of a right guess.
+    sup, guess = np.broadcast_arrays(law.sup, law.guess_rate)
+    return int(np.lexsort((guess, sup))[-1])
+
+
+def _check_kept(differences: sparse.csr_array, inv: Any) -> None:
+    """Raise if a row v has A v ≠ 0 beyond rounding."""
+    A = sparse.csr_array(inv.matrix)
+    tolerance = 8 * np.finfo(float).eps * (abs(differences) @ abs(A).T)
+    excess = sparse.coo_array(abs(differences @ A.T) - tolerance)
+    broken = np.sort(excess.coords[0][excess.data > 0])
+    if broken.size:
+        raise ValueError(
+            f"`neighbours` row {int(broken[0])} changes a published total, so epsilon would be "
+            "infinite: the total is computed from the data and released exactly. "
+            "Use relocations(inv), or a row that leaves every total as it is."
+        )

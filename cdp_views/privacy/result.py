@@ -1,0 +1,110 @@
+"""The answer to "what does this release give away?"."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cdp_views._checks import UnsupportedError
+from cdp_views.loss import Loss
+from cdp_views.privacy.worst import WorstDifference
+
+_SHOWN_DELTA = 1e-10
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class PrivacyLoss:
+    """What a release gives away about one unit of privacy, at most over its differences.
+
+    Every number is the maximum over the differences tried, at the ε or δ asked for.
+
+    Args:
+      law: laws of the loss of the differences that can be worst.
+      worst: the difference that is protected least.
+      sensitivity: largest Euclidean norm ‖v‖₂ of the differences tried, in records.
+      neighbours: the unit of privacy in words.
+
+    Example:
+      >>> from cdp_views.loss import GaussianLoss
+      >>> from cdp_views.privacy import WorstDifference
+      >>> worst = WorstDifference(0, (0, 1), (1.0, -1.0))
+      >>> PrivacyLoss(GaussianLoss([1.0]), worst, 2**0.5, "one record moves").guess_rate.round(4)
+      0.6915
+
+    Reference: mathematics of the numbers in `cdp_views.loss`.
+    """
+
+    law: Loss = field()
+    worst: WorstDifference
+    sensitivity: float
+    neighbours: str
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest ε ≥ 0 with δ(ε) ≤ δ, rounded up; δ in [0, 1]."""
+        return _largest(self.law.epsilon(delta))
+
+    def delta(self, epsilon: float) -> float:
+        """δ(ε), the largest over the differences; ε ≥ 0 in nats."""
+        return _largest(self.law.delta(epsilon))
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε at δ = 0: the largest loss that can occur, infinite for Normal noise."""
+        return _largest(self.law.sup)
+
+    @property
+    def guess_rate(self) -> float:
+        """The best chance of telling two equally likely neighbours apart, (1 + δ(0))/2."""
+        return _largest(self.law.guess_rate)
+
+    @property
+    def mu(self) -> float:
+        """μ of Gaussian differential privacy; raises `UnsupportedError` for other losses."""
+        return self._of_normal_loss("mu")
+
+    @property
+    def rho(self) -> float:
+        """ρ = μ²/2 of zero-concentrated DP; raises `UnsupportedError` for other losses."""
+        return self._of_normal_loss("rho")
+
+    @property
+    def kind(self) -> str:
+        """Whether the numbers are "exact", a "bound" (truth at most this) or an "estimate"."""
+        return self.law.kind
+
+    @property
+    def stderr(self) -> float | None:
+        """Largest standard error of δ where it is estimated, else None."""
+        return None if self.law.stderr is None else _largest(self.law.stderr)
+
+    def __str__(self) -> str:
+        epsilon = self.epsilon(_SHOWN_DELTA)
+        numbers = [f"epsilon {epsilon:.6g} at delta {_SHOWN_DELTA:g}"]
+        if np.isfinite(self.pure_epsilon):
+            numbers.append(f"pure epsilon {self.pure_epsilon:.6g}")
+        if hasattr(self.law, "mu"):
+            numbers.append(f"mu {self.mu:.6g}, rho {self.rho:.6g}")
+        numbers.append(f"guess rate {self.guess_rate:.6g}")
+        error = "" if self.stderr is None else f", standard error of delta {self.stderr:.2g}"
+        lines = [
+            f"Privacy loss ({self.kind}{error})",
+            f"  unit of privacy: {self.neighbours}",
+            *(f"  {number}" for number in numbers),
+            f"  least protected: {self.worst}",
+        ]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _of_normal_loss(self, name: str) -> float:
+        value: Any = getattr(self.law, name, None)
+        if value is None:
+            raise UnsupportedError(
+                f"`{name}` is defined for a normal privacy loss only. "
+                "Use delta(epsilon), epsilon(delta) or guess_rate, which hold for every loss."
+            )
+        return _largest(value)
+
+
+def _largest(values: np.ndarray) -> float:
+    return float(np.max(values))
