@@ -41,7 +41,7 @@ View = Literal["max-entropy", "conditioned", "imaged"]
 
 
 def noise_law(loc: ArrayLike, scale: ArrayLike, invariant, view: View) -> dist.Distribution:
-    """The named view of Normal noise around `loc` (n,) with standard deviation `scale` (n,)."""
+    """The named view of Normal noise around `loc`, standard deviation `scale`, () or (n,) each."""
     factories = {
         "max-entropy": cdp.MaxEntropy,
         "conditioned": cdp.Conditioned,
@@ -70,14 +70,12 @@ def model(
 
     Sites: `mu`, `tau`, `noise` (n,), and the deterministic `truth` (n,) = released - noise.
     """
-    n = released.shape[-1]
     mu = numpyro.sample("mu", dist.Normal(typical, typical))
     tau = numpyro.sample("tau", dist.HalfNormal(typical))
-    scale = jnp.broadcast_to(jnp.asarray(scale, dtype=released.dtype), (n,))
-    noise = numpyro.sample("noise", noise_law(jnp.zeros_like(released), scale, invariant, view))
+    noise = numpyro.sample("noise", noise_law(0.0, scale, invariant, view))
     truth = numpyro.deterministic("truth", released - noise)
     prior = cdp.Restricted(
-        dist.Normal(mu, tau).expand((n,)), invariant, invariant.evaluate(released)
+        dist.Normal(mu, tau).expand((invariant.n,)), invariant, invariant.evaluate(released)
     )
     numpyro.factor("prior", prior.log_prob(truth))
 
@@ -94,7 +92,6 @@ def simulate(
     """A true table (n,) from the model and its release (n,): `(truth, released)`, persons."""
     of_truth, of_noise = jax.random.split(key)
     truth = mean + spread * jax.random.normal(of_truth, (invariant.n,))
-    scale = jnp.broadcast_to(jnp.asarray(scale, dtype=truth.dtype), truth.shape)
     return truth, noise_law(truth, scale, invariant, view).sample(of_noise)
 
 
