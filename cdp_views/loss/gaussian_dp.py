@@ -225,7 +225,7 @@ def _round_down(mu: float, holds: Callable[[float], bool]) -> float:
 
 
 def _log_phi(x: np.ndarray) -> np.ndarray:
-    return -0.5 * x * x - _LOG_SQRT_2PI
+    return -0.5 * np.square(np.clip(x, -1e150, 1e150)) - _LOG_SQRT_2PI  # no overflow
 
 
 def _log(value: np.ndarray) -> np.ndarray:

@@ -51,7 +51,7 @@ def _by_fraction(x: np.ndarray, width: np.ndarray) -> np.ndarray:
     # so nothing cancels. The tail starts at its fixed points, f ≈ (√(t² + 4k) − t)/2 and e ≈ ½.
     y = x + width
     k = _FRACTION_TERMS + 1
-    fx, fy = (2 * k / (np.sqrt(t * t + 4 * k) + t) for t in (x, y))
+    fx, fy = (2 * k / (np.hypot(t, 2 * np.sqrt(k)) + t) for t in (x, y))
     e = np.full_like(x, 0.5)
     for k in range(_FRACTION_TERMS, 0, -1):
         fx, fy = k / (x + fx), k / (y + fy)

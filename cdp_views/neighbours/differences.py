@@ -57,7 +57,8 @@ def differences(V: Any, inv: Any = None) -> Differences:
     Reference: Dwork and Roth 2014, Definition 3.1 (sensitivity over stated neighbours).
     """
     matrix = _as_csr(V)
-    m, n = np.shape(matrix)
+    shape: Any = matrix.shape
+    m, n = shape
     if m == 0 or n == 0:
         raise ValueError(f"`V` must hold at least one difference; got shape {(m, n)}. Add a row.")
     if inv is not None and n != inv.n:

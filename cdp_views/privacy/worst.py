@@ -33,9 +33,10 @@ class WorstDifference:
 def name_difference(differences: sparse.csr_array, row: int, inv: Any) -> WorstDifference:
     """Row `row` of (m, n) `differences` in words, with its group where `inv` has labels."""
     part = slice(differences.indptr[row], differences.indptr[row + 1])
-    cells = differences.indices[part]
-    values = tuple(float(v) for v in differences.data[part])
-    return WorstDifference(row, tuple(int(i) for i in cells), values, _common_group(cells, inv))
+    order = np.argsort(differences.indices[part])
+    cells, values = differences.indices[part][order], differences.data[part][order]
+    group = _common_group(cells, inv)
+    return WorstDifference(row, tuple(cells.tolist()), tuple(values.tolist()), group)
 
 
 def _common_group(cells: np.ndarray, inv: Any) -> object:
