@@ -68,7 +68,7 @@ class Segments:
         t = jnp.asarray(t)
         if self.width is not None:
             return jnp.repeat(t, self.width, axis=-1, total_repeat_length=self.n)
-        return t.at[..., self.labels].get(mode="fill", fill_value=0)
+        return take_or_zero(t, self.labels)
 
     def last_argmax(self, x: Array) -> Array:
         """Mask (…, n) of exactly one cell of each group where `x` is largest, the last of ties."""
@@ -78,3 +78,10 @@ class Segments:
 
     def _split(self, x: Array) -> Array:
         return x.reshape((*x.shape[:-1], self.count, self.width))
+
+
+def take_or_zero(t: Array, index: Array) -> Array:
+    """t[…, index], zero where the index lies beyond the last axis."""
+    if t.shape[-1] == 0:
+        return jnp.zeros((*t.shape[:-1], index.shape[0]), t.dtype)
+    return t.at[..., index].get(mode="fill", fill_value=0)

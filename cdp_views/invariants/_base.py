@@ -9,7 +9,8 @@ import numpy as np
 from jax import Array
 from scipy import sparse
 
-from cdp_views.invariants._precision import Precision, Scaled
+from cdp_views._segments import Segments
+from cdp_views.invariants._precision import Precision
 
 
 class Invariant(ABC):
@@ -56,6 +57,10 @@ class Invariant(ABC):
         """The totals A x: (…, n) → (…, k)."""
 
     @abstractmethod
+    def gross(self, x: Any) -> Array:
+        """The totals of absolute weights, |A| x, the yardstick for rounding: (…, n) → (…, k)."""
+
+    @abstractmethod
     def lift(self, total: Any) -> Array:
         """The shortest x with A x = total: (…, k) → (…, n)."""
 
@@ -70,6 +75,10 @@ class Invariant(ABC):
     @abstractmethod
     def coordinates(self, x: Any) -> Array:
         """The orthonormal coordinates Kᵀ x: (…, n) → (…, d)."""
+
+    @abstractmethod
+    def projected_variance(self, variance: Any) -> Array:
+        """diag(P diag(variance) P): (…, n) or (…, 1) → (…, n)."""
 
     @abstractmethod
     def project_rows(self, queries: sparse.csr_array) -> sparse.csr_array:
@@ -98,6 +107,11 @@ class Invariant(ABC):
     def variance(self, nu: Any) -> Array:
         """Marginal variances of G(ν), diag K(Kᵀ diag(ν) K)⁻¹Kᵀ: (…, n)."""
         return self._gaussian(nu).variance
+
+    @property
+    def plain_groups(self) -> Segments | None:
+        """The disjoint unweighted groups behind these totals, where that is what they are."""
+        return None
 
     @property
     def determined(self) -> np.ndarray:
@@ -160,6 +174,3 @@ class Invariant(ABC):
                 f"{value.shape}."
             )
         return value
-
-    def _scaled(self, nu: Array) -> Scaled:
-        return Scaled(self, nu)

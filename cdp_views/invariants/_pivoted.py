@@ -107,6 +107,23 @@ class Pivoted(Precision):
         pull = np.asarray(self._nu_pivot / self.kappa, dtype=np.float64)
         return direct - sparse.csr_array(reduced @ group).power(2) @ pull
 
+    def projected_variance(self, variance: Array) -> Array:
+        seg, b = self.invariant.segments, self.invariant._weights_like(self.nu.dtype)
+        share = b / self.nu / self._total_share(b)
+        back = share * share * seg.spread(seg.sum(b * b * variance))
+        return variance * (1 - 2 * share * b) + back
+
+    def project_rows(self, queries: sparse.csr_array) -> sparse.csr_array:
+        b = self.invariant._weights_like(self.nu.dtype)
+        share = np.asarray(b / self.nu / self._total_share(b), dtype=np.float64)
+        rows = self.invariant.matrix
+        pattern = sparse.csr_array((share[rows.indices], rows.indices, rows.indptr), shape=rows.shape)
+        return sparse.csr_array(queries - sparse.csr_array(queries @ pattern.T) @ rows)
+
+    def _total_share(self, b: Array) -> Array:
+        """Σ b²/ν of each cell's group."""
+        return self.invariant._outside(self.invariant.segments.sum(b * b / self.nu), 1)
+
     @property
     def _nu_rest(self) -> Array:
         return jnp.where(self.pivot, 1, self.nu)

@@ -50,6 +50,14 @@ class Precision(ABC):
     def variance_of(self, queries: sparse.csr_array) -> np.ndarray:
         """w Σ wᵀ for each row w of `queries` (q, n): (q,), on the host; unbatched ν only."""
 
+    @abstractmethod
+    def projected_variance(self, variance: Array) -> Array:
+        """diag(Π diag(variance) Πᵀ), Π = Σ diag(ν) the projection onto V closest in ν: (…, n)."""
+
+    @abstractmethod
+    def project_rows(self, queries: sparse.csr_array) -> sparse.csr_array:
+        """W Π for sparse rows W (q, n), on the host; unbatched ν only."""
+
     def squared_length(self, differences: sparse.csr_array) -> np.ndarray:
         """v Σ⁺ vᵀ = Σ ν_i v_i² for each row v ∈ V of `differences` (m, n): (m,), on the host."""
         nu = np.broadcast_to(np.asarray(self.nu), (self.invariant.n,))
@@ -86,3 +94,9 @@ class Scaled(Precision):
     def variance_of(self, queries: sparse.csr_array) -> np.ndarray:
         nu = np.broadcast_to(np.asarray(self.nu), (self.invariant.n,))
         return self.invariant.project_rows(queries).power(2) @ (1 / nu)
+
+    def projected_variance(self, variance: Array) -> Array:
+        return self.invariant.projected_variance(variance)
+
+    def project_rows(self, queries: sparse.csr_array) -> sparse.csr_array:
+        return self.invariant.project_rows(queries)

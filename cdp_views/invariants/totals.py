@@ -11,7 +11,7 @@ from jax import Array
 from scipy import sparse
 
 from cdp_views import _checks
-from cdp_views._segments import Segments
+from cdp_views._segments import Segments, take_or_zero
 from cdp_views.invariants._base import Invariant
 from cdp_views.invariants._labels import factorize
 from cdp_views.invariants._pivoted import Pivoted
@@ -138,6 +138,10 @@ class Totals(Invariant):
         return sparse.csr_array((b[inside], (labels[inside], inside)), shape=shape)
 
     @property
+    def plain_groups(self) -> Segments | None:
+        return self.segments if self.weights is None else None
+
+    @property
     def determined(self) -> np.ndarray:
         labels, sizes = np.asarray(self.segments.labels), np.asarray(self.segments.sizes)
         return np.append(sizes == 1, False)[labels]
@@ -156,6 +160,10 @@ class Totals(Invariant):
             return self.segments.sum(x)
         return self.segments.sum(self._weights_like(x.dtype) * x)
 
+    def gross(self, x: Any) -> Array:
+        x = self._shaped("x", x)
+        return self.segments.sum(jnp.abs(self._weights_like(x.dtype)) * x)
+
     def lift(self, total: Any) -> Array:
         t = jnp.asarray(total)
         if not jnp.issubdtype(t.dtype, jnp.floating):
@@ -169,14 +177,20 @@ class Totals(Invariant):
         shifted = x - b * self.segments.spread(self.segments.sum(b * x) / self._norm2(b))
         return shifted if self.weights is None else self._close(shifted, b)
 
+    def projected_variance(self, variance: Any) -> Array:
+        variance = jnp.asarray(variance)
+        share = jnp.asarray(self.leverage, variance.dtype)
+        return variance * (1 - 2 * share) + share * self.segments.spread(
+            self.segments.sum(share * variance)
+        )
+
     def project_rows(self, queries: sparse.csr_array) -> sparse.csr_array:
         rows = self.matrix
         share = sparse.csr_array(queries @ rows.T) / rows.power(2).sum(axis=1)[None, :]
         return sparse.csr_array(queries - sparse.csr_array(share) @ rows)
 
     def embed(self, z: Any) -> Array:
-        z = jnp.asarray(z)
-        x = z.at[..., self.place].get(mode="fill", fill_value=0)
+        x = take_or_zero(jnp.asarray(z), self.place)
         unit = self._unit(x.dtype)
         t = self.segments.spread(self.segments.sum(unit * x))
         end = jnp.abs(self._at_anchor(unit))

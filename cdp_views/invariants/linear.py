@@ -1,0 +1,156 @@
+"""Any linear invariants A x, by the cheapest geometry that has the same kernel."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from scipy import sparse
+
+from cdp_views._checks import UnsupportedError
+from cdp_views._segments import Segments
+from cdp_views.invariants._base import Invariant
+from cdp_views.invariants._precision import Precision
+from cdp_views.invariants._recognise import disjoint
+from cdp_views.invariants._rows import Rows
+from cdp_views.invariants.orthonormal import Orthonormal
+from cdp_views.invariants.totals import Totals
+
+_LARGEST = 2 * 10**8  # entries of the dense factor: 1.6 GB
+
+
+def linear(A: Any) -> Invariant:
+    """Keep A x exact for any matrix A: of any rank, with redundant, zero or badly scaled rows.
+
+    Rows that are disjoint or nested totals (in any order, repeated or scaled) get the O(n)
+    geometry of `cdp.totals`; all others an orthonormal factor in O(n·rank) memory.
+
+    Args:
+        A: (k, n), dense or scipy.sparse; k = 0 means no invariant at all.
+
+    Returns:
+        An invariant whose `evaluate(x)` is A x with all k rows.
+
+    Raises:
+        ValueError: if A is not a finite matrix with at least one column.
+        UnsupportedError: if the factor would exceed 1.6 GB.
+
+    Example:
+        >>> import cdp_views as cdp
+        >>> inv = cdp.linear([[1, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1]])
+        >>> inv.rank, inv.dim
+        (2, 4)
+    """
+    rows = _matrix(A)
+    groups = disjoint(rows)
+    if groups is not None:
+        geometry = Totals.of(groups.labels, None, groups.weights)
+        k = rows.shape[0]
+        same_order = groups.combination.shape[0] == k and (
+            groups.combination != sparse.eye_array(k)
+        ).nnz == 0
+        if same_order:
+            return geometry
+        return Linear(Rows.of(rows), Rows.of(groups.combination), geometry)
+    used = rows[np.diff(rows.indptr) > 0]
+    if used.shape[0] * used.shape[1] > _LARGEST:
+        raise UnsupportedError(
+            f"`A` with {used.shape[0]} overlapping rows on {used.shape[1]} cells needs a dense "
+            f"factor above {_LARGEST:.0e} entries. Split the table into parts that share no total."
+        )
+    geometry = Orthonormal.of(used.toarray())
+    size = np.sqrt(rows.power(2).sum(axis=1))
+    weight = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
+    # A x = t and x = Q y: y = (W A Q)⁺ W t, rows weighted to equal size so that rank is relative
+    combination = np.linalg.pinv((rows @ geometry.matrix.T).toarray() * weight[:, None], rcond=1e-12)
+    return Linear(Rows.of(rows), Rows.of(sparse.csr_array(combination * weight)), geometry)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Linear(Invariant):
+    """The user's rows over a geometry with the same kernel; build it with `cdp.linear`."""
+
+    rows: Rows
+    combination: Rows
+    geometry: Totals | Orthonormal
+
+    @property
+    def n(self) -> int:
+        return self.geometry.n
+
+    @property
+    def rank(self) -> int:
+        return self.geometry.rank
+
+    @property
+    def leverage(self) -> Array:
+        return self.geometry.leverage
+
+    @property
+    def matrix(self) -> sparse.csr_array:
+        return self.rows.matrix
+
+    @property
+    def plain_groups(self) -> Segments | None:
+        return self.geometry.plain_groups
+
+    @property
+    def determined(self) -> np.ndarray:
+        return self.geometry.determined
+
+    def evaluate(self, x: Any) -> Array:
+        return self.rows.times(self._shaped("x", x))
+
+    def gross(self, x: Any) -> Array:
+        return self.rows.absolute().times(self._shaped("x", x))
+
+    def lift(self, total: Any) -> Array:
+        total = jnp.asarray(total)
+        if not jnp.issubdtype(total.dtype, jnp.floating):
+            total = total.astype(jnp.result_type(float))
+        return self.geometry.lift(self.combination.times(total))
+
+    def project(self, x: Any) -> Array:
+        return self.geometry.project(x)
+
+    def projected_variance(self, variance: Any) -> Array:
+        return self.geometry.projected_variance(variance)
+
+    def project_rows(self, queries: sparse.csr_array) -> sparse.csr_array:
+        return self.geometry.project_rows(queries)
+
+    def embed(self, z: Any) -> Array:
+        return self.geometry.embed(z)
+
+    def coordinates(self, x: Any) -> Array:
+        return self.geometry.coordinates(x)
+
+    def restrict(self, nu: Any) -> Precision:
+        return self.geometry.restrict(nu)
+
+    def equalize(self, variance: Any) -> Precision:
+        return self.geometry.equalize(variance)
+
+
+def _matrix(A: Any) -> sparse.csr_array:
+    if sparse.issparse(A):
+        rows = sparse.csr_array(A, dtype=np.float64)
+    else:
+        try:
+            dense = np.atleast_2d(np.asarray(A, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise ValueError("`A` must be a matrix of numbers (k, n), dense or scipy.sparse.") from None
+        if dense.ndim != 2:
+            raise ValueError(f"`A` must be a matrix (k, n); got shape {dense.shape}.")
+        rows = sparse.csr_array(dense)
+    if rows.shape[1] == 0:
+        raise ValueError(f"`A` must have at least one column (one per cell); got shape {rows.shape}.")
+    if not np.all(np.isfinite(rows.data)):
+        bad = int(np.searchsorted(rows.indptr, np.argmin(np.isfinite(rows.data)), "right")) - 1
+        raise ValueError(f"`A` must be finite; row {bad} is not. Drop or correct that row.")
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    return rows
