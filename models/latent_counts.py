@@ -92,7 +92,7 @@ def simulate(
     """A true table (n,) from the model and its release (n,): `(truth, released)`, persons."""
     of_truth, of_noise = jax.random.split(key)
     truth = mean + spread * jax.random.normal(of_truth, (invariant.n,))
-    return truth, noise_law(truth, scale, invariant, view).sample(of_noise)
+    return truth, jnp.asarray(noise_law(truth, scale, invariant, view).sample(of_noise))
 
 
 def fit(
