@@ -55,7 +55,8 @@ def utility(
     """
     if tuple(getattr(view, "batch_shape", ())) != ():
         raise ValueError(
-            f"`view` must be one release; got batch shape {view.batch_shape}. Ask for one at a time."
+            f"`view` must be one release; got batch shape {view.batch_shape}. "
+            "Ask for one at a time."
         )
     truth = np.asarray(view.loc, dtype=np.float64)
     matrix, names = (None, None)

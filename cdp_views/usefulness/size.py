@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-SIZE_CLASSES = ("0", "1–9", "10–99", "100–999", "1,000–9,999", "10,000+")
+SIZE_CLASSES = ("0", "1-9", "10-99", "100-999", "1000-9999", "10000+")
 _EDGES = np.array([0.0, 10.0, 100.0, 1_000.0, 10_000.0])
 
 
@@ -29,9 +29,7 @@ def relative_by_size(
         public: the true answers are public, so nothing is marked.
     """
     classes = size_class(truth)
-    data: dict[str, Any] = {
-        "queries": ("size", np.bincount(classes, minlength=len(SIZE_CLASSES)))
-    }
+    data: dict[str, Any] = {"queries": ("size", np.bincount(classes, minlength=len(SIZE_CLASSES)))}
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = {name: value / np.abs(truth) for name, value in errors.items()}
     for name, ratio in ratios.items():

@@ -1,5 +1,7 @@
 """Normal errors against quadrature."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -17,7 +19,7 @@ def test_mean_absolute_error_is_the_integral(bias, sd):
         parts = sorted({*parts, 0.0})
     oracle = sum(
         quad(lambda e: abs(e) * norm.pdf(e, bias, sd), a, b, epsabs=0, epsrel=1e-12)[0]
-        for a, b in zip(parts, parts[1:], strict=False)
+        for a, b in pairwise(parts)
     )
     np.testing.assert_allclose(NormalDeviation([bias], [sd]).mae, oracle, rtol=1e-10)
 

@@ -1,0 +1,133 @@
+"""Arguments of the command line, and its errors in one line."""
+
+import io
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="cdp-views",
+    help="Differential privacy with exact totals: what each mechanism gives away and is good for.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+@app.callback()
+def _group() -> None:
+    """Differential privacy with exact totals: what each mechanism gives away and is good for."""
+
+
+@app.command()
+def compare(
+    table: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[TABLE]",
+            help="CSV or Parquet file, one row a cell. Left out: the embedded table midwest, "
+            "437 counties of five US states, count popamerindian, exact within state.",
+        ),
+    ] = None,
+    count: Annotated[str | None, typer.Option(metavar="COL", help="Column of true counts.")] = None,
+    within: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL",
+            help="Column of groups whose totals stay exact; repeat to combine columns.",
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float, typer.Option(metavar="NUMBER", help="Privacy budget ε of all tables.")
+    ] = 1.0,
+    delta: Annotated[
+        float, typer.Option(metavar="NUMBER", help="Its δ; keep it far below 1/records.")
+    ] = 1e-10,
+    scales: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL", help="Published column of relative noise scales, beside equal ones."
+        ),
+    ] = None,
+    tables: Annotated[
+        int, typer.Option(metavar="N", help="Number of tables of this kind that share the budget.")
+    ] = 1,
+    names: Annotated[
+        str | None, typer.Option(metavar="COL", help="Column that names the cells.")
+    ] = None,
+    draws: Annotated[
+        int, typer.Option(metavar="N", help="Draws of the noise in noise.nc; 0 for none.")
+    ] = 200,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Seed of those draws (for study, not release).")
+    ] = 0,
+    public: Annotated[
+        bool, typer.Option("--public", help="The counts are public: mark nothing CONFIDENTIAL.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder for comparison.csv, comparison.png and noise.nc."),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace these files in the folder.")
+    ] = False,
+) -> None:
+    """Compare unconstrained noise and its three views at equal privacy."""
+    from cdp_views.cli.compare import Request, run
+
+    run(
+        Request(
+            table=table,
+            count=count,
+            within=tuple(within or ()),
+            epsilon=epsilon,
+            delta=delta,
+            scales=scales,
+            tables=tables,
+            names=names,
+            draws=draws,
+            seed=seed,
+            public=public,
+            out=out,
+            overwrite=overwrite,
+        )
+    )
+
+
+def main() -> None:
+    """Run the command; bad input is one line on stderr and exit status 2, never a traceback."""
+    # Without this JAX warns of a missing accelerator on some machines: this work needs none.
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that lacks a sign shows ? instead of ending the run.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    try:
+        status = app(standalone_mode=False)
+    except KeyboardInterrupt:
+        _fail("interrupted.", 130)
+    except BrokenPipeError:
+        # The reader left (`| head`): silence, as other tools do.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except Exception as error:
+        if isinstance(error, typer.Abort):
+            _fail("interrupted.", 130)
+        # Typer's usage errors (an unknown option, a word for a number) know their message.
+        message = getattr(error, "format_message", None)
+        if message is not None:
+            _fail(message(), 2)
+        # ValueError holds InfeasibleError, NotImplementedError holds UnsupportedError.
+        if isinstance(error, ValueError | NotImplementedError | OSError):
+            _fail(str(error), 2)
+        raise
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _fail(message: str, status: int) -> None:
+    print("Error:", " ".join(message.split()), file=sys.stderr)
+    sys.exit(status)

@@ -1,0 +1,146 @@
+"""A comparison on the terminal, or in a pipe: plain text that fits 100 columns."""
+
+import shutil
+import sys
+import textwrap
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.table import Table
+
+    from cdp_views.study import Comparison
+
+_PIPE_WIDTH, _NARROWEST, _WIDEST = 110, 100, 120
+_NAMES_SHOWN = 20
+
+
+def show(comparison: "Comparison", intro: list[str]) -> None:
+    """Print what was compared, the table, the relative errors, the verdict and the notes."""
+    from rich.console import Console
+
+    width = min(max(shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns, _NARROWEST), _WIDEST)
+    if not sys.stdout.isatty():
+        width = _PIPE_WIDTH
+    console = Console(width=width, highlight=False, emoji=False, markup=False)
+    for sentence in intro:
+        _wrap(sentence, width)
+    console.print()
+    console.print(_mechanisms(comparison.table, entropy=width >= _PIPE_WIDTH))
+    _wrap(
+        "Errors are in counts, per cell; ± is the half-width that holds the error in 9 of 10 "
+        "releases. guess: the best chance of telling two neighbouring tables apart (50 % is blind)."
+        " Σ|error|: the cells' expected absolute errors, summed. Entropy in nats.",
+        width,
+    )
+    console.print()
+    mark = "" if comparison.public else "CONFIDENTIAL (depends on the true counts): "
+    _wrap(f"{mark}median ± relative to the true count, by size of the count", width)
+    console.print(_relative(comparison.table))
+    console.print()
+    for sentence in comparison.verdict:
+        _wrap(sentence, width, "• ")
+    if comparison.determined:
+        _wrap(_determined(comparison.determined), width, "• ")
+    for note in comparison.notes:
+        _wrap(note, width, "! ")
+
+
+def _mechanisms(table: "pd.DataFrame", *, entropy: bool) -> "Table":
+    from rich.table import Table
+
+    out = _table()
+    for heading in ("scales", "view", "privacy", "kind"):
+        # A guarantee shared by several tables or the name of a pattern is long: these may wrap.
+        wraps = heading in ("privacy", "scales")
+        out.add_column(heading, no_wrap=not wraps, min_width=13 if heading == "privacy" else None)
+    figures = ("guess", "scale", "sd", "± typical", "± worst", "Σ|error|", "entropy")
+    for heading in figures if entropy else figures[:-1]:
+        out.add_column(heading, justify="right", no_wrap=True)
+    several = table["noise"].nunique() > 1
+    for (noise, scales), rows in table.groupby(["noise", "scales"], sort=False):
+        for place, (_, row) in enumerate(rows.iterrows()):
+            group = f"{noise}, {scales}" if several else str(scales)
+            out.add_row(
+                group if place == 0 else "",
+                row["view"],
+                row["guarantee"],
+                row["kind"],
+                f"{100 * row['guess_rate']:.2f}%",
+                _number(row["scale"]),
+                _number(row["mean_sd"]),
+                _number(row["margin90_typical"]),
+                _number(row["margin90_worst"]),
+                _whole(row["total_absolute_error"]),
+                *(
+                    ["" if np.isnan(row["entropy"]) else f"{row['entropy']:,.1f}"]
+                    if entropy
+                    else []
+                ),
+            )
+        out.add_section()
+    assert isinstance(out, Table)
+    return out
+
+
+def _relative(table: "pd.DataFrame") -> "Table":
+    """Median 90 % margin relative to the true count, by size of the count."""
+    columns = [c for c in table.columns if "median_relative_margin90_of_" in c]
+    columns = [c for c in columns if table[c].notna().any()]
+    out = _table()
+    out.add_column("scales", no_wrap=True)
+    out.add_column("view", no_wrap=True)
+    for name in columns:
+        out.add_column(name.rsplit("_of_", 1)[1], justify="right", no_wrap=True)
+    for (_, scales), rows in table.groupby(["noise", "scales"], sort=False):
+        for place, (_, row) in enumerate(rows.iterrows()):
+            out.add_row(
+                str(scales) if place == 0 else "", row["view"], *(_percent(row[c]) for c in columns)
+            )
+        out.add_section()
+    return out
+
+
+def _table() -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.2f}"
+
+
+def _whole(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:,.2f}"
+
+
+def _percent(ratio: float) -> str:
+    if np.isnan(ratio):
+        return ""
+    return f"{100 * ratio:,.0f} %" if ratio >= 0.1 else f"{100 * ratio:.2g} %"
+
+
+def _determined(names: tuple[str, ...]) -> str:
+    shown = ", ".join(names[:_NAMES_SHOWN])
+    more = "" if len(names) <= _NAMES_SHOWN else f" and {len(names) - _NAMES_SHOWN:,} more"
+    return (
+        f"Published exactly, not protected, because the totals alone determine them: {shown}{more}."
+        " They are left out of the averages above."
+    )
+
+
+def _wrap(sentence: str, width: int, bullet: str = "") -> None:
+    print(
+        textwrap.fill(
+            sentence,
+            width,
+            initial_indent=bullet,
+            subsequent_indent=" " * len(bullet),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    )

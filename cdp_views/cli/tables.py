@@ -1,0 +1,110 @@
+"""Reading a table of counts; no message shows a count."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+_CSV = (".csv", ".csv.gz", ".tsv", ".txt")
+_PARQUET = (".parquet", ".pq")
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """The table in a CSV or Parquet file, one row a cell.
+
+    CSV is read as text, so that labels such as "01" or "NA" stay what they are; an empty field is
+    missing.
+
+    Raises:
+        ValueError: not there, not readable, neither CSV nor Parquet, or without rows.
+    """
+    if path.is_dir():
+        raise ValueError(f"`{path}` is a folder, not a table. Name a CSV or Parquet file.")
+    if not path.exists():
+        raise ValueError(f"`{path}` is not there. Check the path.")
+    name = path.name.lower()
+    try:
+        if name.endswith(_PARQUET):
+            table = pd.read_parquet(path)
+        elif name.endswith(_CSV):
+            table = pd.read_csv(
+                path,
+                dtype=str,
+                keep_default_na=False,
+                na_values=[""],
+                skipinitialspace=True,
+                encoding="utf-8-sig",
+                sep="\t" if name.endswith(".tsv") else ",",
+            )
+        else:
+            raise ValueError(f"`{path}` is neither CSV nor Parquet. Convert it to one of them.")
+    except pd.errors.EmptyDataError:
+        raise ValueError(f"`{path}` is empty. Give a table with a header and rows.") from None
+    except (pd.errors.ParserError, UnicodeError, OSError) as reason:
+        raise ValueError(
+            f"`{path}` cannot be read ({type(reason).__name__}). Is it really "
+            f"{'Parquet' if name.endswith(_PARQUET) else 'CSV in UTF-8'}?"
+        ) from None
+    except ValueError as reason:
+        # pyarrow says ArrowInvalid, a ValueError that quotes bytes of the file.
+        if type(reason) is ValueError:
+            raise
+        raise ValueError(f"`{path}` cannot be read ({type(reason).__name__}).") from None
+    except ImportError:
+        raise ValueError("Parquet needs the extra io: pip install 'cdp-views[io]'.") from None
+    table.columns = [str(column).strip() for column in table.columns]
+    if len(table) == 0:
+        raise ValueError(f"`{path}` is empty: it has a header and no rows. Give a table with rows.")
+    return table
+
+
+def column(table: pd.DataFrame, name: str, option: str) -> pd.Series:
+    """The column called `name`, asked for by `option`."""
+    if name not in table.columns:
+        there = ", ".join(map(str, table.columns[:30])) + (", …" if table.shape[1] > 30 else "")
+        raise ValueError(f'{option} "{name}" is not a column; the columns are {there}.')
+    found = table[name]
+    if isinstance(found, pd.DataFrame):
+        raise ValueError(f'{option} "{name}" names several columns. Rename all but one.')
+    return found
+
+
+def numbers(table: pd.DataFrame, name: str, option: str, *, positive: bool = False) -> np.ndarray:
+    """The column as float64, refused unless all are finite and at least (or above) 0."""
+    values = column(table, name, option)
+    array = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    if values.dtype == bool:
+        # pandas would read them as 1 and 0.
+        array = np.full(len(values), np.nan)
+    checks = [
+        (values.isna().to_numpy(), "are missing"),
+        (~np.isfinite(array), "are not finite numbers"),
+        (array < 0, "are negative"),
+    ]
+    if positive:
+        checks.append((array == 0, "are 0: a scale must be positive"))
+    for bad, what in checks:
+        if bad.any():
+            raise ValueError(
+                f'{option} "{name}" has {int(bad.sum())} of {bad.size} entries that {what}, first '
+                f"in data row {int(np.argmax(bad)) + 1}. Drop or correct those rows."
+            )
+    return array
+
+
+def labels(table: pd.DataFrame, names: Sequence[str], option: str) -> list[str]:
+    """One label a row: the columns' values, joined where there are several."""
+    if not names:
+        raise ValueError(f"{option} is missing: name the column of groups whose totals stay exact.")
+    parts = []
+    for name in names:
+        values = column(table, name, option)
+        missing = values.isna().to_numpy()
+        if missing.any():
+            raise ValueError(
+                f'{option} "{name}" has {int(missing.sum())} of {missing.size} labels missing, '
+                f"first in data row {int(np.argmax(missing)) + 1}. Fill in or drop those rows."
+            )
+        parts.append(values.astype(str).str.strip())
+    return [", ".join(row) for row in zip(*parts, strict=True)]

@@ -1,0 +1,219 @@
+"""The comparison as one picture: errors by mechanism, by cell and by size of count."""
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe & Ito (2008): told apart with any colour vision. Widths let lines under others show.
+_STYLE: dict[str, dict[str, Any]] = {
+    "unconstrained": {"color": "#666666", "linewidth": 1.6, "linestyle": (0, (1, 1.5))},
+    "conditioned": {"color": "#E69F00", "linewidth": 6.0, "linestyle": "-"},
+    "imaged": {"color": "#009E73", "linewidth": 3.2, "linestyle": "-"},
+    "max-entropy": {"color": "#0072B2", "linewidth": 1.3, "linestyle": "-"},
+}
+_OTHER = {"color": "#CC79A7", "linewidth": 1.5, "linestyle": "--"}
+
+
+def comparison_figure(table: pd.DataFrame, dataset: xr.Dataset) -> "Figure":
+    """One row of panels for each noise and pattern of scales, all at the privacy in the title.
+
+    Left: typical (median) and worst 90 % margin of error of a cell. Middle: standard deviation of
+    each cell. Right, if the dataset has it: the margin relative to the true count; that panel
+    depends on the counts and the figure then says CONFIDENTIAL.
+
+    Args:
+        table: one row a mechanism, as in `Comparison.table`.
+        dataset: the same mechanisms' cells, as in `Comparison.dataset`.
+
+    Raises:
+        ImportError: matplotlib is not installed; the message says how to get it.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError(
+            "a figure needs the extra plot: pip install 'cdp-views[plot]'", name="matplotlib"
+        ) from None
+
+    groups = list(table.groupby(["noise", "scales"], sort=False))
+    relative = "relative_margin90_median" in dataset
+    columns = 3 if relative else 2
+    figure = Figure(figsize=(4.9 * columns, 1.7 + 2.9 * len(groups)), layout="constrained")
+    axes = figure.subplots(len(groups), columns, squeeze=False, sharex="col", sharey=False)
+    for row, ((noise, scales), rows) in zip(axes, groups, strict=True):
+        _margins(row[0], rows)
+        row[0].set_title(f"{scales} scales, {noise} noise", loc="left", fontweight="bold")
+        _cells(row[1], rows, dataset)
+        if relative:
+            _sizes(row[2], rows, dataset)
+    _share_margins(axes[:, 0], table)
+    _share_ratios(axes[:, 1])
+    if relative:
+        _share_percentages(axes[:, 2])
+    for ax in axes[:-1].ravel():
+        ax.set_xlabel("")
+    axes[0, 1].set_title("noise in each cell, against unconstrained noise", loc="left")
+    if relative:
+        axes[0, 2].set_title("error against the true count", loc="left")
+    handles, labels = axes[0, 1].get_legend_handles_labels()
+    order = [labels.index(view) for view in rows["view"] if view in labels]
+    figure.legend(
+        [handles[i] for i in order],
+        [labels[i] for i in order],
+        loc="outside lower center",
+        ncols=len(order),
+        frameon=False,
+    )
+    figure.suptitle(_title(table), x=0.01, ha="left", fontsize="large")
+    _stamp(figure, dataset)
+    return figure
+
+
+def _margins(ax: "Axes", rows: pd.DataFrame) -> None:
+    """Dots at the typical margin, a line to the worst."""
+    places = np.arange(len(rows))[::-1]
+    for place, (_, row) in zip(places, rows.iterrows(), strict=True):
+        color = _style(row["view"])["color"]
+        typical, worst = row["margin90_typical"], row["margin90_worst"]
+        ax.plot([typical, worst], [place, place], color=color, linewidth=2, solid_capstyle="butt")
+        ax.plot(worst, place, "|", color=color, markersize=11, markeredgewidth=2)
+        ax.plot(typical, place, "o", color=color, markersize=9)
+        ax.annotate(
+            f"{typical:,.1f}"
+            if np.isclose(typical, worst, rtol=1e-3)
+            else f"{typical:,.1f} to {worst:,.1f}",
+            (worst, place),
+            xytext=(8, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize="small",
+        )
+    ax.set_yticks(places, list(rows["view"]))
+    ax.set_ylim(-0.6, len(rows) - 0.4)
+    ax.set_xscale("log")
+    ax.set_xlabel("90 % margin of error of a cell: typical (dot) to worst")
+    _clean(ax, "x")
+
+
+def _cells(ax: "Axes", rows: pd.DataFrame, dataset: xr.Dataset) -> None:
+    """Standard deviation of every cell against that of the first row, the unconstrained base."""
+    first = dataset.isel(mechanism=int(rows.index[0]))
+    order = np.lexsort((dataset["sd"].isel(mechanism=int(rows.index[-1])), first["relative_scale"]))
+    base = first["sd"].values[order]
+    for i, view in _thick_first(rows):
+        sd = dataset["sd"].isel(mechanism=i).values[order]
+        # A cell that the totals determine has no noise, and no place here.
+        ratio = np.divide(sd, base, out=np.full_like(sd, np.nan), where=(sd > 0) & (base > 0))
+        ax.plot(np.arange(1, sd.size + 1), ratio, label=view, **_style(view))
+    ax.set_xlabel("cells, by the scale asked for")
+    ax.set_ylabel("standard deviation, relative")
+    _clean(ax, "y")
+
+
+def _sizes(ax: "Axes", rows: pd.DataFrame, dataset: xr.Dataset) -> None:
+    """Typical relative margin in each size class of the true count."""
+    filled = (dataset["queries"].values > 0) & (np.arange(dataset.sizes["size"]) > 0)
+    places = np.arange(filled.sum())
+    for i, view in _thick_first(rows):
+        relative = dataset["relative_margin90_median"].isel(mechanism=i).values[filled]
+        ax.plot(places, 100 * relative, marker="o", markersize=4, label=view, **_style(view))
+    ax.axhline(100, color="black", linewidth=0.8, zorder=0)
+    ax.text(
+        places[-1] if places.size else 0,
+        100,
+        "as large as the count",
+        va="bottom",
+        ha="right",
+        fontsize="small",
+    )
+    ax.set_yscale("log")
+    ax.set_xticks(places, dataset["size"].values[filled])
+    ax.set_xlabel("true count of the cell")
+    ax.set_ylabel("median 90 % margin, % of count")
+    _clean(ax, "y")
+
+
+def _thick_first(rows: pd.DataFrame) -> list[tuple[int, str]]:
+    pairs = [(int(i), str(view)) for i, view in rows["view"].items()]  # pyright: ignore[reportArgumentType]
+    return sorted(pairs, key=lambda pair: -_style(pair[1])["linewidth"])
+
+
+def _style(view: str) -> dict[str, Any]:
+    return _STYLE.get(view, _OTHER)
+
+
+def _share_margins(axes: np.ndarray, table: pd.DataFrame) -> None:
+    """One axis down the column, with room for the numbers at the right."""
+    low, high = table["margin90_typical"].min(), table["margin90_worst"].max()
+    for ax in axes:
+        ax.set_xlim(low / 2, high * max(high / low, 10.0) ** 0.5)
+        _plain_numbers(ax.xaxis, "2 5" if high < 20 * low else "")
+
+
+def _share_ratios(axes: np.ndarray) -> None:
+    """One axis down the column, never so narrow that equal looks different."""
+    low = min(0.8, *(ax.get_ylim()[0] for ax in axes))
+    high = max(1.2, *(ax.get_ylim()[1] for ax in axes))
+    for ax in axes:
+        ax.set_ylim(low, high)
+
+
+def _share_percentages(axes: np.ndarray) -> None:
+    """One axis down the column."""
+    low = min(ax.get_ylim()[0] for ax in axes)
+    high = max(ax.get_ylim()[1] for ax in axes)
+    for ax in axes:
+        ax.set_ylim(low, high)
+        _plain_numbers(ax.yaxis, "")
+
+
+def _plain_numbers(axis: Any, minor: str) -> None:
+    """1, 10, 100 instead of powers, and those minor ticks whose first digit is in `minor`."""
+    axis.set_major_formatter(lambda value, _: f"{value:,.12g}")
+    axis.set_minor_formatter(
+        lambda value, _: f"{value:,.12g}" if f"{value:e}"[0] in minor.split() else ""
+    )
+
+
+def _clean(ax: "Axes", grid: str) -> None:
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(visible=True, axis=grid, color="#DDDDDD", linewidth=0.6, zorder=0)
+    ax.set_axisbelow(True)
+
+
+def _title(table: pd.DataFrame) -> str:
+    notions = list(dict.fromkeys(table["guarantee"]))
+    if len(notions) > 1:
+        return "What each mechanism is good for; rows differ in their privacy: " + ", ".join(
+            notions
+        )
+    rates = table["guess_rate"]
+    guess = f"{100 * rates.max():.1f} %"
+    unit = str(table["neighbours"].iloc[0])
+    return (
+        f"Errors at equal privacy: {notions[0]}\n"
+        f"An attacker tells two neighbouring tables apart with a chance of at most {guess} "
+        f"(guessing blindly: 50 %).\nNeighbours: {textwrap.shorten(unit, 110)}."
+    )
+
+
+def _stamp(figure: "Figure", dataset: xr.Dataset) -> None:
+    """Say CONFIDENTIAL on a figure that shows what depends on the counts."""
+    shown = [name for name in ("relative_margin90_median", "queries") if name in dataset]
+    if any(dataset[name].attrs.get("confidential") for name in shown):
+        figure.text(
+            0.995,
+            0.995,
+            "CONFIDENTIAL: the right-hand panels depend on the true counts",
+            color="#D55E00",
+            fontweight="bold",
+            ha="right",
+            va="top",
+        )

@@ -1,0 +1,58 @@
+"""What a comparison found."""
+
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, final
+
+import pandas as pd
+import xarray as xr
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@final
+@dataclass(frozen=True)
+class Comparison:
+    """Mechanisms side by side, each with its own notion of privacy.
+
+    Nothing here holds counts plus noise. What depends on the true counts is marked: columns of
+    `table` begin with "CONFIDENTIAL_", variables of `dataset` have the attribute `confidential`.
+
+    Attributes:
+        table: one row a mechanism: what it gives away, what it is good for.
+        dataset: standard deviation and margin of error of every cell, and draws of the noise
+            where a key was given.
+        verdict: sentences that compare only what is equal in the notion they name.
+        determined: names of cells that the invariants alone fix: published exactly.
+        notes: what a reader must know before using the figures.
+        public: the counts are public, so that nothing is marked.
+    """
+
+    table: pd.DataFrame
+    dataset: xr.Dataset
+    verdict: tuple[str, ...]
+    determined: tuple[str, ...]
+    notes: tuple[str, ...]
+    public: bool
+
+    def plot(self) -> "Figure":
+        """The comparison as one figure (extra `plot`)."""
+        from cdp_views.report import comparison_figure
+
+        return comparison_figure(self.table, self.dataset)
+
+    def to_csv(self, path: str | PathLike[str]) -> None:
+        """The table as a CSV file, put in place only when it is complete."""
+        from cdp_views.report import write_csv
+
+        write_csv(self.table, path)
+
+    def __str__(self) -> str:
+        lines = [self.table.to_string(index=False, max_cols=12), "", *self.verdict]
+        if self.determined:
+            lines.append(
+                "Published exactly, not protected (the totals alone determine them): "
+                + ", ".join(self.determined)
+            )
+        return "\n".join([*lines, *self.notes])

@@ -1,0 +1,74 @@
+"""The figure shows every mechanism and says what is confidential."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+pytest.importorskip("matplotlib")
+
+from cdp_views.report import comparison_figure, write_figure
+
+VIEWS = ["unconstrained", "max-entropy", "conditioned", "imaged", "a stranger"]
+
+
+def comparison(confidential=1, relative=True):
+    rows = [(scales, view) for scales in ("equal", "uneven") for view in VIEWS]
+    table = pd.DataFrame(rows, columns=["scales", "view"]).assign(
+        noise="normal", guarantee="(1, 1e-10)-DP", guess_rate=0.534, neighbours="one record moves"
+    )
+    table["margin90_typical"] = np.linspace(10, 20, len(rows))
+    table["margin90_worst"] = np.linspace(10, 200, len(rows))
+    sd = np.outer(np.linspace(5, 9, len(rows)), np.array([1.0, 2, 3, 4]))
+    sd[1:, 2] = 0.0  # a determined cell
+    dataset = xr.Dataset(
+        {
+            "sd": (("mechanism", "cell"), sd),
+            "relative_scale": (("mechanism", "cell"), np.ones_like(sd)),
+        }
+    )
+    if relative:
+        value = np.tile([np.nan, 2.0, 0.1], (len(rows), 1))
+        marks = {"confidential": confidential}
+        dataset["relative_margin90_median"] = (("mechanism", "size"), value, marks)
+        dataset["queries"] = ("size", np.array([1, 2, 1]), marks)
+        dataset = dataset.assign_coords(size=["0", "1-9", "10-99"])
+    return table, dataset
+
+
+def words(figure):
+    import matplotlib.text
+
+    return " ".join(t.get_text() for t in figure.findobj(matplotlib.text.Text))
+
+
+def test_every_mechanism_and_the_privacy_are_named(tmp_path):
+    figure = comparison_figure(*comparison())
+    said = words(figure)
+    for word in (*VIEWS, "equal scales", "uneven scales", "(1, 1e-10)-DP", "53.4 %", "one record"):
+        assert word in said
+    write_figure(figure, tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("confidential", "relative", "stamped"), [(1, True, True), (0, True, False), (1, False, False)]
+)
+def test_confidential_is_said_exactly_where_it_is(confidential, relative, stamped):
+    figure = comparison_figure(*comparison(confidential, relative))
+    assert ("CONFIDENTIAL" in words(figure)) == stamped
+    assert len(figure.axes) == (6 if relative else 4)
+
+
+def test_rows_of_different_privacy_are_not_called_equal():
+    table, dataset = comparison()
+    table.loc[5:, "guarantee"] = "pure 1-DP"
+    assert "rows differ in their privacy" in words(comparison_figure(table, dataset))
+
+
+def test_the_global_state_of_matplotlib_is_left_alone():
+    from matplotlib import _pylab_helpers
+
+    before = len(_pylab_helpers.Gcf.figs)
+    comparison_figure(*comparison())
+    assert len(_pylab_helpers.Gcf.figs) == before
