@@ -1,0 +1,64 @@
+"""The only place that looks at a base's type: family, location and scale of independent cells."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+
+from cdp_views import _checks
+from cdp_views._bases import over_cells
+
+FAMILIES: dict[type, str] = {
+    dist.Normal: "normal",
+    dist.Laplace: "laplace",
+    dist.StudentT: "student-t",
+    dist.Logistic: "logistic",
+}
+
+
+class Parts(NamedTuple):
+    """Independent noise around `loc` (…, n) with `scale` (…, n), or (…, 1) where all are equal."""
+
+    family: str
+    loc: Any
+    scale: Any
+    batch_shape: tuple[int, ...]
+
+
+def parts(base: Any, n: int) -> Parts:
+    """Take a base over n cells apart, leaving NumPy float64 arrays on the host as they are."""
+    cells = over_cells(base, n)
+    inner = cells
+    while isinstance(inner, dist.Independent | dist.ExpandedDistribution):
+        inner = inner.base_dist
+    family = FAMILIES.get(type(inner))
+    if family is None:
+        raise _checks.UnsupportedError(
+            f"`base` of type {type(inner).__name__} has no views. Use one of "
+            f"{', '.join(f'dist.{kind.__name__}' for kind in FAMILIES)}."
+        )
+    loc, scale = _floating(inner.loc), _floating(inner.scale)  # pyright: ignore[reportAttributeAccessIssue]
+    _checks.finite("loc", loc, "Fill the missing counts before adding noise.")
+    _checks.positive("scale", scale, "Use a scale above 0 for every cell.")
+    shape = cells.shape()
+    module = np if isinstance(loc, np.ndarray) else jnp
+    return Parts(family, module.broadcast_to(loc, shape), _scale(scale, n), cells.batch_shape)
+
+
+def _floating(value: Any) -> Any:
+    """Python and NumPy numbers as host float64, JAX arrays as they are."""
+    if isinstance(value, int | float | np.ndarray | np.generic):
+        return np.asarray(value, dtype=np.float64)
+    return value if jnp.issubdtype(value.dtype, jnp.floating) else value.astype(jnp.result_type(float))
+
+
+def _scale(scale: Any, n: int) -> Any:
+    """The scale with last axis n, or 1 where one number serves all cells (cheaper everywhere)."""
+    if scale.ndim == 0:
+        return scale[None]
+    if scale.shape[-1] == n and n > 1 and _checks.is_concrete(scale):
+        host = np.asarray(scale)
+        if np.all(host == host[..., :1]):
+            return scale[..., :1]
+    return scale

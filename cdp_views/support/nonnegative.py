@@ -1,0 +1,138 @@
+"""Tables that are nonnegative and have exact totals: shares of each total."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpyro.distributions import constraints
+from numpyro.distributions.transforms import Transform, biject_to
+
+from cdp_views import _checks
+from cdp_views._segments import Segments
+from cdp_views.invariants import Invariant
+from cdp_views.support.affine import AffineSubspace
+from cdp_views.support._totals import check_total
+
+
+class NonnegativeTotals(constraints.Constraint):
+    """{x ≥ 0 : A x = total} for plain totals of disjoint groups, the support of a true table.
+
+    `biject_to` maps coordinates z by x = c_g · softmax_g(K z), group by group; its volume factor
+    with respect to Hausdorff measure is Σ_g[(m_g − 1) log c_g + log m_g] + Σ log shares, with m_g
+    the size and c_g the total of group g. A cell in no group is exp(z).
+
+    Args:
+        invariant: plain (unweighted) totals, disjoint or nested.
+        total: the totals, positive, (k,) or batched (…, k).
+
+    Raises:
+        UnsupportedError: for weighted or overlapping totals.
+        ValueError: if a total is not positive (drop the group: its cells are all 0).
+
+    Example:
+        >>> import cdp_views as cdp
+        >>> space = cdp.NonnegativeTotals(cdp.totals(["a", "a", "b"]), [3.0, 5.0])
+        >>> bool(space([0.5, 2.5, 5.0])), bool(space([-1.0, 4.0, 5.0]))
+        (True, False)
+    """
+
+    event_dim = 1
+    is_discrete = False
+
+    def __init__(self, invariant: Invariant, total: Any) -> None:
+        segments = invariant.plain_groups
+        if segments is None:
+            raise _checks.UnsupportedError(
+                "cdp.NonnegativeTotals needs unweighted totals of disjoint or nested groups. Use "
+                "cdp.AffineSubspace and put nonnegativity into the prior's density."
+            )
+        self.invariant = invariant
+        self.origin = invariant.lift(check_total(invariant, total))
+        group_total = segments.sum(self.origin)
+        _checks.positive(
+            "total", group_total, "A group whose total is 0 has only zeros: leave its cells out."
+        )
+
+    @property
+    def segments(self) -> Segments:
+        """The disjoint groups."""
+        segments = self.invariant.plain_groups
+        assert segments is not None
+        return segments
+
+    def __call__(self, x: Any) -> Array:
+        """Whether each x (…, n) is nonnegative and keeps the totals: (…)."""
+        inside = AffineSubspace(self.invariant, origin=self.origin)(x)
+        return inside & jnp.all(jnp.asarray(x) >= 0, axis=-1)
+
+    def feasible_like(self, prototype: Any) -> Array:
+        free = ~self.segments.member  # `lift` gives equal shares, and 0 to cells in no group
+        value = jnp.where(free, 1.0, jnp.asarray(self.origin, jnp.result_type(prototype, float)))
+        return jnp.broadcast_to(value, jnp.shape(prototype))
+
+    def eq(self, other: object, static: bool = False) -> Any:
+        if not isinstance(other, NonnegativeTotals):
+            return False
+        same = jnp.array_equiv(self.origin, other.origin) & self.invariant.equals(other.invariant)
+        return bool(same) if static else same
+
+    def tree_flatten(self) -> Any:
+        return (self.invariant, self.origin), (("invariant", "origin"), {})
+
+    def __repr__(self) -> str:
+        return f"NonnegativeTotals(n={self.invariant.n}, rank={self.invariant.rank})"
+
+
+class SharesTransform(Transform):
+    """z ↦ c_g · softmax_g(K z), and its inverse, the centred log shares."""
+
+    domain = constraints.real_vector  # pyright: ignore[reportAssignmentType]
+
+    def __init__(self, space: NonnegativeTotals) -> None:
+        self.space = space
+
+    @property
+    def codomain(self) -> NonnegativeTotals:
+        return self.space
+
+    def _log_shares(self, z: Any) -> Array:
+        """log softmax of each group, and z itself for cells in no group."""
+        segments = self.space.segments
+        logit = self.space.invariant.embed(z)
+        logit = logit - segments.spread(segments.max(logit))
+        return logit - segments.spread(jnp.log(segments.sum(jnp.exp(logit))))
+
+    def _group_total(self, dtype: Any) -> Array:
+        return self.space.segments.sum(jnp.asarray(self.space.origin, dtype))
+
+    def __call__(self, x: Any) -> Array:
+        shares, segments = jnp.exp(self._log_shares(x)), self.space.segments
+        whole = segments.spread(self._group_total(shares.dtype))
+        return jnp.where(segments.member, whole * shares, shares)
+
+    def _inverse(self, y: Any) -> Array:
+        return self.space.invariant.coordinates(self.space.invariant.project(jnp.log(y)))
+
+    def log_abs_det_jacobian(self, x: Any, y: Any, intermediates: Any = None) -> Array:
+        log_shares, segments = self._log_shares(x), self.space.segments
+        sizes = segments.sizes.astype(log_shares.dtype)
+        per_group = (sizes - 1) * jnp.log(self._group_total(log_shares.dtype)) + jnp.log(sizes)
+        return jnp.sum(log_shares, -1) + jnp.sum(per_group, -1)
+
+    def forward_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (*shape[:-1], self.space.invariant.n)
+
+    def inverse_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (*shape[:-1], self.space.invariant.dim)
+
+    def eq(self, other: object, static: bool = False) -> Any:
+        return isinstance(other, SharesTransform) and self.space.eq(other.space, static)
+
+    def tree_flatten(self) -> Any:
+        return (self.space,), (("space",), {})
+
+
+@biject_to.register(NonnegativeTotals)
+def _(constraint: NonnegativeTotals) -> SharesTransform:
+    return SharesTransform(constraint)

@@ -1,0 +1,67 @@
+"""The law of a projected Normal, with the same operations as G(ν)."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from scipy import sparse
+
+from cdp_views.invariants import Invariant, Precision
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Image:
+    """Π U for U ~ N(0, diag σ²) and Π the projection onto V closest in diag(w).
+
+    Π = Cov_{G(w)} diag(w), so Σ = Π diag(σ²) Πᵀ, and on V its pseudo-inverse is
+    diag(w) Cov_{G(w²σ²)} diag(w): two Gaussians with diagonal precision, `metric` and `dual`.
+    """
+
+    spread: Array  # σ²
+    weight: Array  # w
+    metric: Precision  # G(w)
+    dual: Precision  # G(w²σ²)
+
+    @staticmethod
+    def of(invariant: Invariant, spread: Array, weight: Array) -> "Image":
+        """Build both Gaussians; shapes (…, n) or (…, 1)."""
+        dual = invariant.restrict(weight**2 * spread)
+        return Image(spread, weight, invariant.restrict(weight), dual)
+
+    @property
+    def logdet(self) -> Array:
+        """log pdet of the precision Σ⁺: (…)."""
+        return 2 * self.metric.logdet - self.dual.logdet
+
+    def quadratic(self, x: Array) -> Array:
+        """xᵀ Σ⁺ x for x ∈ V, as a sum of squares: (…, n) → (…)."""
+        return self.dual.quadratic(self.dual.covariance_product(self.weight * x))
+
+    def colour(self, u: Array) -> Array:
+        """A draw, as a deterministic map of n independent standard normals."""
+        return self.metric.covariance_product(self.weight * jnp.sqrt(self.spread) * u)
+
+    def covariance_product(self, x: Array) -> Array:
+        """Σ x: (…, n) → (…, n)."""
+        back = self.spread * self.weight * self.metric.covariance_product(x)
+        return self.metric.covariance_product(self.weight * back)
+
+    @property
+    def variance(self) -> Array:
+        """diag Σ: (…, n)."""
+        return self.metric.projected_variance(self.spread)
+
+    def variance_of(self, queries: sparse.csr_array) -> np.ndarray:
+        """w Σ wᵀ for each row of `queries`, on the host; unbatched only."""
+        n = queries.shape[1]
+        spread = np.broadcast_to(np.asarray(self.spread), (n,))
+        return self.metric.project_rows(queries).power(2) @ spread
+
+    def squared_length(self, differences: sparse.csr_array) -> np.ndarray:
+        """v Σ⁺ vᵀ for each row of `differences`, on the host; unbatched only."""
+        n = differences.shape[1]
+        weight = np.broadcast_to(np.asarray(self.weight), (n,))
+        return self.dual.variance_of(sparse.csr_array(differences * weight[None, :]))

@@ -1,0 +1,35 @@
+"""What the three factories do first: take the base apart and choose the class by its family."""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from cdp_views import _checks
+from cdp_views.invariants import Invariant
+from cdp_views.noise import Parts, parts
+from cdp_views.support._totals import check_total
+from cdp_views.views._gaussian import GaussianView
+
+
+def choose(
+    base: Any, invariant: Invariant, table: dict[str, type[GaussianView]], name: str
+) -> tuple[type[GaussianView], Parts]:
+    """The final class for this base, and the base's parts."""
+    if not isinstance(invariant, Invariant):
+        raise TypeError(
+            f"`invariant` must come from cdp.totals or cdp.linear; got {type(invariant).__name__}."
+        )
+    pieces = parts(base, invariant.n)
+    if pieces.family not in table:
+        raise _checks.UnsupportedError(
+            f"cdp.{name} of {pieces.family} noise is not in this version. Use dist.Normal."
+        )
+    return table[pieces.family], pieces
+
+
+def shift_to(invariant: Invariant, loc: Any, total: Any) -> Any:
+    """The shortest step from loc to {A y = total}; `None` where loc's own totals are kept."""
+    if total is None:
+        return None
+    total = check_total(invariant, total)
+    return invariant.lift(jnp.asarray(total) - invariant.evaluate(loc))
