@@ -29,6 +29,7 @@ from typing import Literal, get_args
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from jax import Array
@@ -125,7 +126,7 @@ def main() -> None:
     options = parser.parse_args()
 
     invariant = cdp.totals([group for group in "abcde" for _ in range(10)])
-    scale = jnp.linspace(20.0, 60.0, invariant.n)  # standard deviations: some cells are noisier
+    scale = np.linspace(20.0, 60.0, invariant.n)  # standard deviations: some cells are noisier
     to_simulate, to_fit = jax.random.split(jax.random.key(options.seed))
     truth, released = simulate(to_simulate, invariant, scale, view=options.view)
     mcmc = fit(
