@@ -14,6 +14,7 @@ from cdp_views.privacy import PrivacyLoss, privacy_loss
 _EPS = np.finfo(float).eps
 _CLOSE_ENOUGH = 1e-13
 _NOISE = 1e-6  # a view may hold its scale in float32
+_FLOAT32_STEP = 2.5e-7
 _LARGEST_SCALE = 1e100
 _MOST_EVALUATIONS = 200
 
@@ -105,7 +106,7 @@ def _smallest(attempt: Callable[[float], tuple[float, bool]]) -> float:
         if 0 < ratio < np.inf:
             tried.append((np.log(scale), np.log(ratio)))
         _check_monotone(tried, low, high)
-        if high <= low * (1 + 4 * _EPS):
+        if high <= low * (1 + (1.2 * _FLOAT32_STEP if _quantised(tried) else 4 * _EPS)):
             return high
         scale = _next(scale, tried, low, high)
         if not 1 / _LARGEST_SCALE < scale < _LARGEST_SCALE:
@@ -130,6 +131,11 @@ def _check_monotone(tried: list[tuple[float, float]], low: float, high: float) -
         )
 
 
+def _quantised(tried: list[tuple[float, float]]) -> bool:
+    """Whether two scales, nearly but not quite equal, gave the very same loss (float32)."""
+    return any(0 < abs(s1 - s0) < 1e-6 and r0 == r1 for (s0, r0), (s1, r1) in pairwise(tried))
+
+
 def _next(scale: float, tried: list[tuple[float, float]], low: float, high: float) -> float:
     """A secant step in logarithms if it stays inside (low, high), else the middle of it."""
     if tried and tried[-1][0] == np.log(scale):
@@ -138,6 +144,10 @@ def _next(scale: float, tried: list[tuple[float, float]], low: float, high: floa
             (s0, r0), (s1, r1) = tried[-2:]
             if abs(s1 - s0) > 64 * _EPS and (r1 - r0) / (s1 - s0) < -0.05:
                 slope = (r1 - r0) / (s1 - s0)
+        if _quantised(tried):
+            guess = scale * (1 + _FLOAT32_STEP) if tried[-1][1] > 0 else scale / (1 + _FLOAT32_STEP)
+            if low < guess < high:
+                return guess
         # Aim to the safe side of the root, by half of what is close enough.
         guess = scale * np.exp(-(tried[-1][1] + 0.5 * _CLOSE_ENOUGH) / slope)
         if low < guess < high:

@@ -82,9 +82,11 @@ def test_noise_that_is_not_proportional(mu):
     assert privacy_loss(family(scale * (1 - 1e-12)), NEAR).delta(1.0) > 1e-6
 
 
-def test_a_view_that_rounds_its_scale():
-    family = Counted(lambda s: 1 / float(np.float32(s)))
+@pytest.mark.parametrize("factor", [1.0, 1.7, 0.013, 1e5])
+def test_a_view_that_rounds_its_scale(factor):
+    family = Counted(lambda s: factor / float(np.float32(s)))
     scale = calibrate(family, NEAR, epsilon=1.0, delta=1e-6)
+    assert family.calls <= 8
     assert privacy_loss(family(scale), NEAR).delta(1.0) <= 1e-6
     assert privacy_loss(family(scale * (1 - 1e-6)), NEAR).delta(1.0) > 1e-6
 

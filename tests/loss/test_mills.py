@@ -17,7 +17,7 @@ def test_ratio(t):
 
 @pytest.mark.parametrize("x", [-0.5, 0.0, 0.7, 2.0, 3.999, 4.0, 7.0, 37.0])
 def test_difference_never_cancels(x):
-    widths = np.array([1e-300, 1e-12, 1e-5, 0.3, 0.999, 1.0, 1.001, 3.0, 40.0])
+    widths = np.array([1e-300, 1e-12, 1e-5, 2e-3, 0.3, 0.999, 1.0, 1.001, 3.0, 40.0])
     got = mills_difference(np.full(widths.shape, x), widths)
     with mp.workdps(400):
         want = [exact_ratio(mp.mpf(x)) - exact_ratio(mp.mpf(x) + mp.mpf(float(w))) for w in widths]

@@ -42,6 +42,7 @@ def test_the_users_matrix_is_copied():
         ([[1, -1], [0, 0]], "must change something in each row; got only zeros in row 1"),
         (sparse.csr_array(([0.0], ([0], [1])), shape=(1, 2)), "only zeros in row 0"),
         (sparse.coo_array(([1.0, -1.0], ([0, 0], [1, 1])), shape=(1, 2)), "only zeros in row 0"),
+        (sparse.csr_array(([1.0, -1.0], [1, 1], [0, 2]), shape=(1, 2)), "only zeros in row 0"),
         ([[1, -1], [1, np.nan]], "must be finite; got nan in row 1"),
         ([[np.inf, 0]], "must be finite; got inf in row 0"),
         (np.zeros((0, 3)), r"at least one difference; got shape \(0, 3\)"),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from cdp_views._checks import UnsupportedError
 from cdp_views.loss import delta_of_mu, epsilon_of_mu
@@ -71,6 +72,13 @@ def test_a_difference_across_groups_has_no_one_group(two_totals, conditioned):
     loss = privacy_loss(view, differences([[1, 1, -1, -1, 0]]))
     assert loss.worst.group is None
     assert loss.sensitivity == 2
+
+
+def test_a_cell_in_no_group_belongs_to_none(conditioned):
+    A = sparse.csr_array(np.array([[1.0, 1.0, 0.0]]))
+    inv = SimpleNamespace(n=3, matrix=A, blocks=np.array([0, 0, -1]), names=["WI"])
+    loss = privacy_loss(conditioned(inv, np.ones(3)), differences([[1, -1, 1]]))
+    assert loss.worst.group is None
 
 
 def test_an_invariant_without_names(one_total, conditioned):
