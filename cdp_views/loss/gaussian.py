@@ -24,7 +24,7 @@ class GaussianLoss(Loss):
     Example:
       >>> law = GaussianLoss([1.0, 2.0])
       >>> law.delta(1.0).round(6).tolist()
-      [0.126937, 0.509864]
+      [0.126937, 0.509862]
 
     Reference: Dong, Roth and Su 2022, Gaussian differential privacy, Definition 2.6.
     """

@@ -28,7 +28,8 @@ class PrivacyLoss:
       >>> from cdp_views.loss import GaussianLoss
       >>> from cdp_views.privacy import WorstDifference
       >>> worst = WorstDifference(0, (0, 1), (1.0, -1.0))
-      >>> PrivacyLoss(GaussianLoss([1.0]), worst, 2**0.5, "one record moves").guess_rate.round(4)
+      >>> loss = PrivacyLoss(GaussianLoss([1.0]), worst, 2**0.5, "one record moves")
+      >>> round(loss.guess_rate, 4)
       0.6915
 
     Reference: mathematics of the numbers in `cdp_views.loss`.
