@@ -37,6 +37,7 @@ class Pivoted(Precision):
     indefinite: bool
 
     @staticmethod
+    @jax.jit
     def of(invariant: "Totals", nu: Array, pivot: Array, kappa: Array | None) -> "Pivoted":
         """With κ from the solver, or computed where all precisions are positive (`None`)."""
         draft = Pivoted(invariant, nu, pivot, jnp.ones(()), kappa is not None)

@@ -209,10 +209,7 @@ class Totals(Invariant):
         _checks.positive("nu", nu, "A zero or negative precision comes only from `equalize`.")
         if nu.shape[-1] == 1 or self.rank == 0:
             return Scaled(self, nu)
-        b = self._weights_like(nu.dtype)
-        looseness = jnp.where(self.segments.member, b * b, 1) / nu
-        pivot = self.segments.last_argmax(looseness)
-        return Pivoted.of(self, nu, pivot, None)
+        return _loosest(self, nu)
 
     def equalize(self, variance: Any) -> Precision:
         variance = self._shaped("variance", variance)
@@ -274,6 +271,14 @@ class Totals(Invariant):
         """Let the anchor take the rounding error, so that totals hold relative to small cells."""
         residual = self.segments.spread(self.segments.sum(b * x))
         return x - jnp.where(self.anchor, residual / jnp.where(self.anchor, b, 1), 0)
+
+
+@jax.jit
+def _loosest(invariant: Totals, nu: Array) -> Pivoted:
+    """Eliminate the cell of smallest ν/b² of every group: nothing cancels then."""
+    b = invariant._weights_like(nu.dtype)
+    looseness = jnp.where(invariant.segments.member, b * b, 1) / nu
+    return Pivoted.of(invariant, nu, invariant.segments.last_argmax(looseness), None)
 
 
 def _weights(weights: Any, n: int, labels: np.ndarray, names: np.ndarray | None) -> np.ndarray:

@@ -42,6 +42,7 @@ class _Pieces(NamedTuple):
     root_over_u: Array  # R/u
 
 
+@jax.jit
 def balance_totals(c: Array, segments: Segments) -> Balance:
     """Solve every group's equation for c = |b|σ (…, n); cells outside all groups get θ = 1.
 
@@ -91,14 +92,17 @@ def _pieces(p: Array, u: Array) -> _Pieces:
 def _root(p: Array, regular: Array, fixed: Array, pivot: Array, seg: Segments) -> tuple[Array, Array]:
     """u of every regular group, `fixed` elsewhere; implicit derivatives through `custom_root`."""
     second = seg.last_argmax(jnp.where(pivot, -1.0, p)) & ~pivot
+    largest, others = seg.sum(jnp.where(second, p, 0.0)), jnp.where(second, 0.0, p)
 
     def excess(u: Array) -> Array:
         """G(u) − 1 without the subtraction: the largest term's 1 − g is exact near a tie."""
-        pieces = _pieces(p, seg.spread(u))
-        others = seg.sum(jnp.where(second, 0.0, pieces.g))
-        return jnp.where(regular, others - seg.sum(jnp.where(second, pieces.one_minus_g, 0.0)), fixed - u)
+        total = seg.sum(_pieces(others, seg.spread(u)).g) - _pieces(largest, u).one_minus_g
+        return jnp.where(regular, total, fixed - u)
 
-    solve = partial(_iterate, p=lax.stop_gradient(p), regular=regular, fixed=fixed, second=second, seg=seg)
+    solve = partial(
+        _iterate, others=lax.stop_gradient(others), largest=lax.stop_gradient(largest),
+        regular=regular, seg=seg,
+    )
     start = jnp.broadcast_to(fixed, (*p.shape[:-1], seg.count)).astype(p.dtype)
     return lax.custom_root(
         excess, start, lambda _, u: solve(u), lambda g, y: y / g(jnp.ones_like(y)), has_aux=True
@@ -106,15 +110,15 @@ def _root(p: Array, regular: Array, fixed: Array, pivot: Array, seg: Segments) -
 
 
 def _iterate(
-    start: Array, *, p: Array, regular: Array, fixed: Array, second: Array, seg: Segments
+    start: Array, *, others: Array, largest: Array, regular: Array, seg: Segments
 ) -> tuple[Array, Array]:
     """Safeguarded Newton on 1/G, or on the equation with the largest other cell eliminated."""
-    eps, tiny = jnp.finfo(p.dtype).eps, jnp.finfo(p.dtype).tiny * 1e4
-    alpha = p * p
-    s1, s2, s4 = seg.sum(p), seg.sum(alpha), seg.sum(alpha * alpha)
-    p1 = seg.sum(jnp.where(second, p, 0.0))
-    alpha1, beta1 = p1 * p1, (1 - p1) * (1 + p1)
-    above = seg.sum(alpha / (1 + jnp.sqrt((1 - p) * (1 + p)))) >= 1  # G(1) ≥ 1, so u ≥ 1
+    eps, tiny = jnp.finfo(start.dtype).eps, jnp.finfo(start.dtype).tiny * 1e4
+    alpha, alpha1 = others**2, largest**2
+    beta1 = (1 - largest) * (1 + largest)
+    s1, s2, s4 = seg.sum(others) + largest, seg.sum(alpha) + alpha1, seg.sum(alpha**2) + alpha1**2
+    at_one = seg.sum(_at_one(others)) + _at_one(largest)
+    above = at_one >= 1  # G(1) ≥ 1, so u ≥ 1
     s2_safe = jnp.where(s2 > 0, s2, 1.0)
     # Brackets are widened: one that is exact to rounding makes the safeguard bisect at ties.
     low = jnp.where(s2 >= 1, 0.45 * s2, 0.9 * jnp.maximum((s1 - 1) / jnp.maximum(seg.sizes - 1, 1), tiny))
@@ -126,25 +130,26 @@ def _iterate(
     u = jnp.where(regular, guess, start)
 
     def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
-        u, low, high, _, count = state
-        pieces = _pieces(p, seg.spread(u))
-        others = seg.sum(jnp.where(second, 0.0, pieces.g))
-        others_slope = -seg.sum(jnp.where(second, 0.0, pieces.slope))
-        last = seg.sum(jnp.where(second, pieces.one_minus_g, 0.0))
-        excess = others - last
-        done = ~regular | (jnp.abs(excess) <= 4 * eps * jnp.maximum(others, last))
+        u, low, high, done, count = state
+        cells, last = _pieces(others, seg.spread(u)), _pieces(largest, u)
+        total, total_slope = seg.sum(cells.g), -seg.sum(cells.slope)
+        excess = total - last.one_minus_g
         low = jnp.where(excess >= 0, jnp.maximum(low, u), low)
         high = jnp.where(excess < 0, jnp.minimum(high, u), high)
-        slope = others_slope - seg.sum(jnp.where(second, pieces.slope, 0.0))
+        slope = total_slope - last.slope
         reciprocal = u - excess * (1 + excess) / jnp.where(slope < 0, slope, -1.0)
-        t = jnp.where((others < 0.9) & (others > 0), others, 0.5)
+        t = jnp.where((total < 0.9) & (total > 0), total, 0.5)
         phi = u - 0.5 * (1 + alpha1 / (1 - t) - beta1 / t)
-        phi_slope = 1 - 0.5 * others_slope * (alpha1 / (1 - t) ** 2 + beta1 / t**2)
-        new = jnp.where(others < 0.9, u - phi / phi_slope, reciprocal)
+        phi_slope = 1 - 0.5 * total_slope * (alpha1 / (1 - t) ** 2 + beta1 / t**2)
+        new = jnp.where(total < 0.9, u - phi / phi_slope, reciprocal)
         # A converged step may leave the bracket by a rounding error; it is not thrown away.
-        trusted = ((new >= low) & (new <= high)) | (jnp.abs(new - u) <= jnp.sqrt(eps) * u)
-        new = jnp.where(trusted, new, jnp.sqrt(low) * jnp.sqrt(high))
-        return jnp.where(done, u, new), low, high, done, count + 1
+        small = jnp.abs(new - u) <= jnp.sqrt(eps) * u
+        new = jnp.where(((new >= low) & (new <= high)) | small, new, jnp.sqrt(low) * jnp.sqrt(high))
+        new = jnp.where(done, u, new)
+        # Newton squares its error, so after a step this small only rounding is left.
+        settled = jnp.abs(new - u) <= 0.01 * jnp.sqrt(eps) * u
+        exact = jnp.abs(excess) <= 4 * eps * jnp.maximum(total, last.one_minus_g)
+        return new, low, high, done | settled | exact, count + 1
 
     def unfinished(state: tuple[Array, ...]) -> Array:
         return (state[4] < _ITERATIONS) & ~jnp.all(state[3])
@@ -153,3 +158,8 @@ def _iterate(
     low, high = jnp.broadcast_to(low, u.shape), jnp.broadcast_to(high, u.shape)
     u, _, _, _, count = lax.while_loop(unfinished, step, (u, low, high, done, jnp.zeros((), jnp.int32)))
     return u, count
+
+
+def _at_one(p: Array) -> Array:
+    """g at u = 1."""
+    return p * p / (1 + jnp.sqrt((1 - p) * (1 + p)))

@@ -227,8 +227,8 @@ def _warn_if_noise_drowns(loc: Any, scale: Any) -> None:
     """float32 near 3.9e7 moves in steps of 4: say so before noise of sd 1 is lost in them."""
     if jnp.result_type(float) != jnp.float32 or not _checks.is_concrete(loc, scale):
         return
-    step = np.spacing(np.float32(np.max(np.abs(loc), initial=0.0)))
-    if step > 0.1 * np.min(scale):
+    step = np.spacing(np.float32(np.max(np.abs(np.asarray(loc)), initial=0.0)))
+    if step > 0.1 * np.min(np.asarray(scale)):
         warnings.warn(
             f"`loc` is so large that float32 rounds it in steps of {step:.2g}, coarse against the "
             'smallest scale. Enable 64-bit JAX (jax.config.update("jax_enable_x64", True)), or add '

@@ -27,6 +27,16 @@ class ImagedNormal(GaussianView):
     def moved(law: Image, shift: Array) -> Array:
         return shift - law.metric.covariance_product(law.weight * shift)
 
+    @property
+    def exposure(self) -> np.ndarray:
+        weights = self._push.weights
+        if weights is not None and np.ptp(np.asarray(weights)) > 0:
+            raise _checks.UnsupportedError(
+                "With weights= the worst pair of an imaged view does not follow from the scales. "
+                "Name the differences to protect against: cdp.differences(V)."
+            )
+        return super().exposure
+
 
 _CLASSES: dict[str, type[GaussianView]] = {"normal": ImagedNormal}
 
