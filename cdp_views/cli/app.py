@@ -4,7 +4,7 @@ import io
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -60,8 +60,11 @@ def compare(
         str | None, typer.Option(metavar="COL", help="Column that names the cells.")
     ] = None,
     draws: Annotated[
-        int, typer.Option(metavar="N", help="Draws of the noise in noise.nc; 0 for none.")
-    ] = 200,
+        int | None,
+        typer.Option(
+            metavar="N", help="Draws of the noise in noise.nc, 200 if they fit; 0 for none."
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option(metavar="N", help="Seed of those draws (for study, not release).")
     ] = 0,
@@ -128,6 +131,6 @@ def main() -> None:
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _fail(message: str, status: int) -> None:
+def _fail(message: str, status: int) -> NoReturn:
     print("Error:", " ".join(message.split()), file=sys.stderr)
     sys.exit(status)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from cdp_views.study import Comparison
 
+_DRAWS, _FILE = 200, 2**25  # draws, and numbers (256 MiB), unless asked for more
 FILES = ("comparison.csv", "comparison.png", "noise.nc")
 
 
@@ -32,7 +33,7 @@ class Request:
     scales: str | None
     tables: int
     names: str | None
-    draws: int
+    draws: int | None
     seed: int
     public: bool
     out: Path | None
@@ -62,7 +63,11 @@ def run(request: Request) -> None:
         from cdp_views.invariants import totals
         from cdp_views.study import compare
 
-        wanted = request.out is not None and request.draws > 0
+        draws = request.draws
+        if draws is None:
+            # Four views of equal scales and of every pattern.
+            draws = min(_DRAWS, _FILE // (4 * (1 + len(patterns)) * len(table)))
+        wanted = request.out is not None and draws > 0
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             comparison = compare(
@@ -74,7 +79,7 @@ def run(request: Request) -> None:
                 tables=request.tables,
                 public=request.public,
                 key=jax.random.key(request.seed) if wanted else None,
-                draws=max(request.draws, 1),
+                draws=draws,
                 names=cells,
                 progress=report,
             )
@@ -147,7 +152,7 @@ def _check_numbers(request: Request) -> None:
         raise ValueError(f"--delta must be between 0 and 1; got {request.delta}.")
     for option, value, least in (
         ("tables", request.tables, 1),
-        ("draws", request.draws, 0),
+        ("draws", request.draws or 0, 0),
         ("seed", request.seed, 0),
     ):
         if value < least:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cdp_views.report import grouped, records
+
 if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
@@ -59,10 +61,10 @@ def _mechanisms(table: "pd.DataFrame", *, entropy: bool) -> "Table":
     figures = ("guess", "scale", "sd", "± typical", "± worst", "Σ|error|", "entropy")
     for heading in figures if entropy else figures[:-1]:
         out.add_column(heading, justify="right", no_wrap=True)
-    several = table["noise"].nunique() > 1
-    for (noise, scales), rows in table.groupby(["noise", "scales"], sort=False):
-        for place, (_, row) in enumerate(rows.iterrows()):
-            group = f"{noise}, {scales}" if several else str(scales)
+    several = len({row["noise"] for row in records(table)}) > 1
+    for (noise, scales), rows in grouped(records(table), "noise", "scales"):
+        for place, row in enumerate(rows):
+            group = f"{noise}, {scales}" if several else scales
             out.add_row(
                 group if place == 0 else "",
                 row["view"],
@@ -87,17 +89,17 @@ def _mechanisms(table: "pd.DataFrame", *, entropy: bool) -> "Table":
 
 def _relative(table: "pd.DataFrame") -> "Table":
     """Median 90 % margin relative to the true count, by size of the count."""
-    columns = [c for c in table.columns if "median_relative_margin90_of_" in c]
-    columns = [c for c in columns if table[c].notna().any()]
+    columns = [str(c) for c in table.columns if "median_relative_margin90_of_" in c]
+    columns = [c for c in columns if np.isfinite(table[c].to_numpy(dtype=float)).any()]
     out = _table()
     out.add_column("scales", no_wrap=True)
     out.add_column("view", no_wrap=True)
     for name in columns:
         out.add_column(name.rsplit("_of_", 1)[1], justify="right", no_wrap=True)
-    for (_, scales), rows in table.groupby(["noise", "scales"], sort=False):
-        for place, (_, row) in enumerate(rows.iterrows()):
+    for (_, scales), rows in grouped(records(table), "noise", "scales"):
+        for place, row in enumerate(rows):
             out.add_row(
-                str(scales) if place == 0 else "", row["view"], *(_percent(row[c]) for c in columns)
+                scales if place == 0 else "", row["view"], *(_percent(row[c]) for c in columns)
             )
         out.add_section()
     return out

@@ -73,7 +73,8 @@ def column(table: pd.DataFrame, name: str, option: str) -> pd.Series:
 def numbers(table: pd.DataFrame, name: str, option: str, *, positive: bool = False) -> np.ndarray:
     """The column as float64, refused unless all are finite and at least (or above) 0."""
     values = column(table, name, option)
-    array = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    parsed = pd.Series(pd.to_numeric(values, errors="coerce"))
+    array = parsed.astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
     if values.dtype == bool:
         # pandas would read them as 1 and 0.
         array = np.full(len(values), np.nan)

@@ -21,8 +21,8 @@ class NormalDeviation(Deviation):
         sd: standard deviation of each error, (q,), in counts; 0 for an error that is fixed.
 
     Example:
-        >>> float(NormalDeviation(bias=[0.0], sd=[2.0]).margin(0.90)[0])  # 2 × 1.6449
-        3.289707253902945
+        >>> NormalDeviation(bias=[0.0], sd=[2.0]).margin(0.90).round(4)  # 2 × 1.6449
+        array([3.2897])
 
     Reference: Leone, Nelson & Nottingham (1961), "The folded normal distribution".
     """

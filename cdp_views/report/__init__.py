@@ -5,5 +5,17 @@ from cdp_views.report.files import write_csv as write_csv
 from cdp_views.report.files import write_figure as write_figure
 from cdp_views.report.files import write_netcdf as write_netcdf
 from cdp_views.report.files import write_together as write_together
+from cdp_views.report.rows import Row as Row
+from cdp_views.report.rows import grouped as grouped
+from cdp_views.report.rows import records as records
 
-__all__ = ["comparison_figure", "write_csv", "write_figure", "write_netcdf", "write_together"]
+__all__ = [
+    "Row",
+    "grouped",
+    "records",
+    "comparison_figure",
+    "write_csv",
+    "write_figure",
+    "write_netcdf",
+    "write_together",
+]

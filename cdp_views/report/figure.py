@@ -1,11 +1,13 @@
 """The comparison as one picture: errors by mechanism, by cell and by size of count."""
 
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+
+from cdp_views.report.rows import Row, grouped, records
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +44,7 @@ def comparison_figure(table: pd.DataFrame, dataset: xr.Dataset) -> "Figure":
             "a figure needs the extra plot: pip install 'cdp-views[plot]'", name="matplotlib"
         ) from None
 
-    groups = list(table.groupby(["noise", "scales"], sort=False))
+    groups = grouped(records(table), "noise", "scales")
     relative = "relative_margin90_median" in dataset
     columns = 3 if relative else 2
     figure = Figure(figsize=(4.9 * columns, 1.7 + 2.9 * len(groups)), layout="constrained")
@@ -63,7 +65,7 @@ def comparison_figure(table: pd.DataFrame, dataset: xr.Dataset) -> "Figure":
     if relative:
         axes[0, 2].set_title("error against the true count", loc="left")
     handles, labels = axes[0, 1].get_legend_handles_labels()
-    order = [labels.index(view) for view in rows["view"] if view in labels]
+    order = [labels.index(row["view"]) for row in groups[-1][1] if row["view"] in labels]
     figure.legend(
         [handles[i] for i in order],
         [labels[i] for i in order],
@@ -76,10 +78,10 @@ def comparison_figure(table: pd.DataFrame, dataset: xr.Dataset) -> "Figure":
     return figure
 
 
-def _margins(ax: "Axes", rows: pd.DataFrame) -> None:
+def _margins(ax: "Axes", rows: list[Row]) -> None:
     """Dots at the typical margin, a line to the worst."""
     places = np.arange(len(rows))[::-1]
-    for place, (_, row) in zip(places, rows.iterrows(), strict=True):
+    for place, row in zip(places, rows, strict=True):
         color = _style(row["view"])["color"]
         typical, worst = row["margin90_typical"], row["margin90_worst"]
         ax.plot([typical, worst], [place, place], color=color, linewidth=2, solid_capstyle="butt")
@@ -95,17 +97,17 @@ def _margins(ax: "Axes", rows: pd.DataFrame) -> None:
             va="center",
             fontsize="small",
         )
-    ax.set_yticks(places, list(rows["view"]))
+    ax.set_yticks(places, [row["view"] for row in rows])
     ax.set_ylim(-0.6, len(rows) - 0.4)
     ax.set_xscale("log")
     ax.set_xlabel("90 % margin of error of a cell: typical (dot) to worst")
     _clean(ax, "x")
 
 
-def _cells(ax: "Axes", rows: pd.DataFrame, dataset: xr.Dataset) -> None:
+def _cells(ax: "Axes", rows: list[Row], dataset: xr.Dataset) -> None:
     """Standard deviation of every cell against that of the first row, the unconstrained base."""
-    first = dataset.isel(mechanism=int(rows.index[0]))
-    order = np.lexsort((dataset["sd"].isel(mechanism=int(rows.index[-1])), first["relative_scale"]))
+    first = dataset.isel(mechanism=rows[0]["index"])
+    order = np.lexsort((dataset["sd"].isel(mechanism=rows[-1]["index"]), first["relative_scale"]))
     base = first["sd"].values[order]
     for i, view in _thick_first(rows):
         sd = dataset["sd"].isel(mechanism=i).values[order]
@@ -117,7 +119,7 @@ def _cells(ax: "Axes", rows: pd.DataFrame, dataset: xr.Dataset) -> None:
     _clean(ax, "y")
 
 
-def _sizes(ax: "Axes", rows: pd.DataFrame, dataset: xr.Dataset) -> None:
+def _sizes(ax: "Axes", rows: list[Row], dataset: xr.Dataset) -> None:
     """Typical relative margin in each size class of the true count."""
     filled = (dataset["queries"].values > 0) & (np.arange(dataset.sizes["size"]) > 0)
     places = np.arange(filled.sum())
@@ -140,8 +142,8 @@ def _sizes(ax: "Axes", rows: pd.DataFrame, dataset: xr.Dataset) -> None:
     _clean(ax, "y")
 
 
-def _thick_first(rows: pd.DataFrame) -> list[tuple[int, str]]:
-    pairs = [(int(i), str(view)) for i, view in rows["view"].items()]  # pyright: ignore[reportArgumentType]
+def _thick_first(rows: list[Row]) -> list[tuple[int, str]]:
+    pairs = [(row["index"], row["view"]) for row in rows]
     return sorted(pairs, key=lambda pair: -_style(pair[1])["linewidth"])
 
 
@@ -151,7 +153,8 @@ def _style(view: str) -> dict[str, Any]:
 
 def _share_margins(axes: np.ndarray, table: pd.DataFrame) -> None:
     """One axis down the column, with room for the numbers at the right."""
-    low, high = table["margin90_typical"].min(), table["margin90_worst"].max()
+    low = min(row["margin90_typical"] for row in records(table))
+    high = max(row["margin90_worst"] for row in records(table))
     for ax in axes:
         ax.set_xlim(low / 2, high * max(high / low, 10.0) ** 0.5)
         _plain_numbers(ax.xaxis, "2 5" if high < 20 * low else "")
@@ -182,7 +185,7 @@ def _plain_numbers(axis: Any, minor: str) -> None:
     )
 
 
-def _clean(ax: "Axes", grid: str) -> None:
+def _clean(ax: "Axes", grid: Literal["x", "y"]) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(visible=True, axis=grid, color="#DDDDDD", linewidth=0.6, zorder=0)
     ax.set_axisbelow(True)

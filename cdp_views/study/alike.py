@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
+
+from cdp_views.report import Row
 
 _SAME = 1e-9
 
@@ -16,23 +17,23 @@ def fingerprint_probes(n: int) -> np.ndarray:
     return np.random.default_rng(0).standard_normal((2, n))
 
 
-def alike(rows: pd.DataFrame, fingerprints: Sequence[np.ndarray]) -> list[list[int]]:
-    """The rows' labels in classes of equal law and equal privacy, in the order of the rows.
+def alike(rows: Sequence[Row], fingerprints: Sequence[np.ndarray]) -> list[list[Row]]:
+    """The rows in classes of equal law and equal privacy, in order.
 
     Args:
-        rows: with a column `mu`; labels index `fingerprints`.
-        fingerprints: (2, n) for each row; NaN where nothing determines the law: equal to nothing.
+        rows: with `mu` and `index`, their place in `fingerprints`.
+        fingerprints: (2, n) for each; NaN where nothing determines the law: equal to nothing.
     """
-    classes: list[list[int]] = []
-    for i in rows.index:
+    classes: list[list[Row]] = []
+    for row in rows:
         for members in classes:
             first = members[0]
-            same_law = _close(fingerprints[i], fingerprints[first])
-            if same_law and _close(rows["mu"][i], rows["mu"][first]):
-                members.append(int(i))
+            same_law = _close(fingerprints[row["index"]], fingerprints[first["index"]])
+            if same_law and _close(row["mu"], first["mu"]):
+                members.append(row)
                 break
         else:
-            classes.append([int(i)])
+            classes.append([row])
     return classes
 
 

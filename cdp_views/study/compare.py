@@ -14,12 +14,16 @@ from cdp_views._checks import InfeasibleError, UnsupportedError
 from cdp_views.calibration import calibrate
 from cdp_views.neighbours import relocations
 from cdp_views.privacy import privacy_loss
+from cdp_views.report import records
 from cdp_views.study.alike import fingerprint_probes
 from cdp_views.study.comparison import Comparison
 from cdp_views.study.mechanisms import Mechanism, mechanisms
 from cdp_views.study.request import as_counts, check_budget, scale_patterns
 from cdp_views.study.verdict import judge
 from cdp_views.usefulness import utility
+
+# Numbers of noise in one comparison: 2 GiB of float64.
+LARGEST_NOISE = 2**28
 
 Progress = Callable[[int, int, str], None]
 
@@ -81,6 +85,11 @@ def compare(
     patterns = scale_patterns(scales, counts)
     rows = mechanisms(counts, inv, tuple(noises), patterns)
     names = _names(names, inv.n)
+    if key is not None and not 1 <= draws * len(rows) * inv.n <= LARGEST_NOISE:
+        raise ValueError(
+            f"`draws` must be at least 1 and fit in memory; got {draws} for {len(rows)} mechanisms "
+            f"of {inv.n:,} cells. At most {LARGEST_NOISE // (len(rows) * inv.n)} fit."
+        )
     neighbours = relocations(inv) if neighbours is None else neighbours
     if delta * counts.sum() > 1:
         warnings.warn(
@@ -116,7 +125,7 @@ def compare(
     return Comparison(
         table=table,
         dataset=dataset,
-        verdict=judge(table, dataset, fingerprints, np.asarray(inv.blocks)),
+        verdict=judge(records(table), dataset, fingerprints, np.asarray(inv.blocks)),
         determined=tuple(names[i] for i in np.flatnonzero(~free)),
         notes=tuple(notes),
         public=public,
@@ -141,7 +150,7 @@ def _measure(
     cells = utility(view, public=public)
     totals = utility(view, mechanism.invariant, public=public)
     mae, margin, sd = (cells[v].values[free] for v in ("mae", "margin90", "sd"))
-    shared = "" if tables == 1 else f" for {tables} tables together"
+    shared = "" if tables == 1 else f" over {tables} tables"
     row = {
         "noise": mechanism.noise,
         "scales": mechanism.scales,
@@ -214,7 +223,7 @@ def _stack(
         join="exact",
     ).rename(query="cell")
     stacked["queries"] = stacked["queries"].isel(mechanism=0, drop=True)
-    by_row = {
+    by_row: dict[str, Any] = {
         f"mechanism_{name}": ("mechanism", table[name].to_numpy(dtype=object).astype(str))
         for name in ("noise", "scales", "view", "guarantee", "kind")
     }

@@ -3,38 +3,38 @@
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 
+from cdp_views.report import Row, grouped
 from cdp_views.study.alike import alike, factors
 from cdp_views.study.mechanisms import UNCONSTRAINED
 from cdp_views.study.request import EQUAL
 
 _EXACT = 1e-9
+_SHOWN = 0.05  # per cent: less would print as 0.0
 _KINDS = {"exact": "exactly", "bound": "by an upper bound", "estimate": "by an estimate"}
 
 
 def judge(
-    table: pd.DataFrame, dataset: xr.Dataset, fingerprints: Sequence[np.ndarray], blocks: np.ndarray
+    rows: Sequence[Row], dataset: xr.Dataset, fingerprints: Sequence[np.ndarray], blocks: np.ndarray
 ) -> tuple[str, ...]:
     """The verdict: what is equal, where the views coincide, who errs least, what exactness costs.
 
     Args:
-        table: one row a mechanism.
+        rows: one record a mechanism.
         dataset: its cells, in the same order.
         fingerprints: (2, n) for each row; rows with the same law have equal ones.
         blocks: `blocks` of the invariants, (n,).
     """
     sentences: list[str] = []
-    for notion, rows in table.groupby(["guarantee", "kind", "neighbours"], sort=False):
-        sentences.append(_notion(rows, len(table), *map(str, notion)))
-        for (noise, scales), group in rows.groupby(["noise", "scales"], sort=False):
-            views = group[group["view"] != UNCONSTRAINED]
-            if views.empty:
+    several = len({row["noise"] for row in rows}) > 1
+    for (guarantee, kind, unit), equal in grouped(rows, "guarantee", "kind", "neighbours"):
+        sentences.append(_notion(equal, len(rows), guarantee, kind, unit))
+        for (noise, scales), group in grouped(equal, "noise", "scales"):
+            views = [row for row in group if row["view"] != UNCONSTRAINED]
+            if not views:
                 continue
-            where = f"With {scales} scales" + (
-                "" if table["noise"].nunique() == 1 else f", {noise}"
-            )
+            where = f"With {scales} scales" + (f", {noise}" if several else "")
             same, said = _sameness(views, fingerprints, blocks, where)
             sentences.extend(said)
             if not same:
@@ -42,27 +42,30 @@ def judge(
                 if scales != EQUAL:
                     sentences.extend(_kept(views, dataset))
             sentences.extend(_cost(group, views, where))
-        sentences.extend(_patterns(rows, dataset))
+        sentences.extend(_patterns(equal, dataset))
     return tuple(sentences)
 
 
-def _notion(rows: pd.DataFrame, everything: int, guarantee: str, kind: str, unit: str) -> str:
+def _error(row: Row) -> float:
+    return row["total_absolute_error"]
+
+
+def _notion(rows: list[Row], everything: int, guarantee: str, kind: str, unit: str) -> str:
     which = "All rows are" if len(rows) == everything else f"{_count(len(rows)).title()} rows are"
-    first = rows.iloc[0]
     sentence = (
         f"{which} {guarantee}, {_KINDS.get(kind, kind)}; unit of privacy: {unit}. In that sense, "
         "and only in that, they are equal, and errors are compared."
     )
-    if first["tables"] > 1:
+    if rows[0]["tables"] > 1:
         sentence += (
-            f" {first['tables']} tables share the budget: mu, rho and the guess rate are those of "
-            "all of them together, scales and errors those of each."
+            f" {rows[0]['tables']} tables share the budget: mu, rho and the guess rate are those "
+            "of all of them together, scales and errors those of each."
         )
     return sentence
 
 
 def _sameness(
-    views: pd.DataFrame, fingerprints: Sequence[np.ndarray], blocks: np.ndarray, where: str
+    views: list[Row], fingerprints: Sequence[np.ndarray], blocks: np.ndarray, where: str
 ) -> tuple[bool, list[str]]:
     """Whether all views are one mechanism, and what to say if some of them are."""
     classes = alike(views, fingerprints)
@@ -71,72 +74,67 @@ def _sameness(
     if not shared:
         return same, []
     members = shared[0]
-    subject = (
-        f"the {_count(len(members))} views are" if same else f"{_and(views['view'][members])} are"
+    subject = f"the {_count(len(members))} views" if same else _and([r["view"] for r in members])
+    sentence = (
+        f"{where}, {subject} are the same mechanism here: one law, reached in different ways."
     )
-    sentence = f"{where}, {subject} the same mechanism here: one law, reached in different ways."
-    for other in views.index.difference(members):
-        ratio = factors(fingerprints[other], fingerprints[members[0]], blocks)
+    for other in [row for row in views if row not in members]:
+        ratio = factors(fingerprints[other["index"]], fingerprints[members[0]["index"]], blocks)
         if ratio is not None:
             sentence += (
-                f" {views['view'][other].capitalize()} is the same within each group, its noise at "
-                f"most {100 * ratio:.2g} % larger or smaller, because groups differ in size and it "
+                f" {other['view'].capitalize()} is the same within each group, its noise at most "
+                f"{100 * ratio:.2g} % larger or smaller, because groups differ in size and it "
                 "gives every cell one standard deviation."
             )
-    separate = " Unequal scales, unequal weights or noise that is not Gaussian would separate them."
-    return same, [sentence + separate]
+    separate = "Unequal scales, unequal weights or noise that is not Gaussian would separate them."
+    return same, [f"{sentence} {separate}"]
 
 
-def _ranking(views: pd.DataFrame, where: str) -> list[str]:
+def _ranking(views: list[Row], where: str) -> list[str]:
     if len(views) < 2:
         return []
-    ranked = views.sort_values("total_absolute_error", kind="stable")
-    best = ranked.iloc[0]["total_absolute_error"]
-    extra = 100 * (ranked["total_absolute_error"] / best - 1)
-    first = ranked["view"][extra < 0.05]
-    rest = [
-        f"{view} {more:,.1f} % more"
-        for view, more in zip(ranked["view"], extra, strict=True)
-        if more >= 0.05
-    ]
+    ranked = sorted(views, key=_error)
+    best = _error(ranked[0])
+    more = {row["view"]: 100 * (_error(row) / best - 1) for row in ranked}
+    first = [view for view, extra in more.items() if extra < _SHOWN]
+    rest = [f"; {view} {extra:,.1f} % more" for view, extra in more.items() if extra >= _SHOWN]
     sentence = (
         f"{where}, the most accurate in total {'is' if len(first) == 1 else 'are'} {_and(first)}: "
         f"the expected absolute errors of the cells sum to {best:,.0f}"
     )
-    return [sentence + "".join(f"; {item}" for item in rest) + "."]
+    return [sentence + "".join(rest) + "."]
 
 
-def _kept(views: pd.DataFrame, dataset: xr.Dataset) -> list[str]:
+def _kept(views: list[Row], dataset: xr.Dataset) -> list[str]:
     """Which views give each cell the relative standard deviation that was asked for."""
     keeping, missing = [], []
     free = dataset["determined"].values == 0
-    for i, view in zip(views.index, views["view"], strict=True):
-        row = dataset.isel(mechanism=int(i))
-        ratio = (row["sd"] / row["relative_scale"]).values[free]
+    for row in views:
+        cells = dataset.isel(mechanism=row["index"])
+        ratio = (cells["sd"] / cells["relative_scale"]).values[free]
         off = ratio.max() / ratio.min() - 1
-        (keeping if off <= _EXACT else missing).append((view, off))
+        (keeping if off <= _EXACT else missing).append((row["view"], off))
     if not keeping or not missing:
         return []
     lost = " and ".join(f"{view} (off by up to {100 * off:.2g} %)" for view, off in missing)
-    kept = _and([view for view, _ in keeping])
     verb = "gives" if len(keeping) == 1 else "give"
     sentence = (
-        f"Only {kept} {verb} each cell a standard deviation exactly proportional to the scale "
-        f"asked for, not {lost}. That is what it keeps; it is no claim of accuracy."
+        f"Only {_and([view for view, _ in keeping])} {verb} each cell a standard deviation exactly "
+        f"proportional to the scale asked for, not {lost}. That is what it keeps; it is no claim "
+        "of accuracy."
     )
     return [sentence]
 
 
-def _cost(group: pd.DataFrame, views: pd.DataFrame, where: str) -> list[str]:
+def _cost(group: list[Row], views: list[Row], where: str) -> list[str]:
     """What exact totals cost against independent noise of the same privacy."""
-    bases = group[group["view"] == UNCONSTRAINED]
-    if bases.empty:
+    bases = [row for row in group if row["view"] == UNCONSTRAINED]
+    if not bases:
         return []
-    base = bases.iloc[0]
-    best = views.sort_values("total_absolute_error", kind="stable").iloc[0]
-    change = 100 * (best["total_absolute_error"] / base["total_absolute_error"] - 1)
-    if abs(change) < 0.05:
-        errors = "leave the errors of the cells as they are (within 0.05 %)"
+    base, best = bases[0], min(views, key=_error)
+    change = 100 * (_error(best) / _error(base) - 1)
+    if abs(change) < _SHOWN:
+        errors = f"leave the cells' errors as they are (within {_SHOWN} %)"
     else:
         errors = f"{'raise' if change > 0 else 'lower'} the cells' errors by {abs(change):.1f} %"
     sentence = (
@@ -147,39 +145,32 @@ def _cost(group: pd.DataFrame, views: pd.DataFrame, where: str) -> list[str]:
     return [sentence]
 
 
-def _patterns(rows: pd.DataFrame, dataset: xr.Dataset) -> list[str]:
+def _patterns(rows: list[Row], dataset: xr.Dataset) -> list[str]:
     """What unequal scales do with the error: whom they spare, and at what price."""
     sentences = []
-    rows = rows[rows["view"] != UNCONSTRAINED]
-    for noise, group in rows.groupby("noise", sort=False):
-        best = group.loc[group.groupby("scales", sort=False)["total_absolute_error"].idxmin()]
-        best = best.set_index("scales", drop=False)
-        if EQUAL not in best.index or len(best) < 2:
+    views = [row for row in rows if row["view"] != UNCONSTRAINED]
+    for _, group in grouped(views, "noise"):
+        best = {scales: min(some, key=_error) for (scales,), some in grouped(group, "scales")}
+        equal = best.pop(EQUAL, None)
+        if equal is None:
             continue
-        labels = dict(zip(rows["scales"] + rows["view"] + rows["noise"], rows.index, strict=True))
-
-        def sd(row: pd.Series, labels: dict = labels, noise: object = noise) -> np.ndarray:
-            place = labels[row["scales"] + row["view"] + str(noise)]
-            return dataset["sd"].isel(mechanism=int(place)).values
-
-        equal = best.loc[EQUAL]
-        for name, row in best.drop(EQUAL).iterrows():
-            spared = int((sd(row) < (1 - _EXACT) * sd(equal)).sum())
-            times = row["total_absolute_error"] / equal["total_absolute_error"]
+        for scales, row in best.items():
+            sd = dataset["sd"].isel(mechanism=[row["index"], equal["index"]]).values
+            spared = int((sd[0] < (1 - _EXACT) * sd[1]).sum())
+            give = (
+                "no cell less noise: the two smallest scales of a group set its privacy"
+                if spared == 0
+                else f"less noise to {spared:,} of {sd.shape[1]:,} cells"
+            )
             sentences.append(
-                f"At the same privacy {name} scales make the expected errors sum to {times:.2f} "
-                f"times those of equal scales ({row['view']} against {equal['view']}) and give "
-                + (
-                    "no cell less noise: the two smallest scales of a group set its privacy."
-                    if spared == 0
-                    else f"less noise to {spared:,} of {dataset.sizes['cell']:,} cells."
-                )
+                f"At the same privacy {scales} scales make the expected errors sum to "
+                f"{_error(row) / _error(equal):.2f} times those of equal scales ({row['view']} "
+                f"against {equal['view']}) and give {give}."
             )
     return sentences
 
 
-def _and(words: Sequence[str] | pd.Series) -> str:
-    words = list(words)
+def _and(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
 
 

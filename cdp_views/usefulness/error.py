@@ -47,9 +47,9 @@ def utility(
         ValueError: a batch of views, or a workload that does not fit.
 
     Example:
-        >>> import cdp_views as cdp, numpyro.distributions as dist
-        >>> inv = cdp.totals(["a", "a", "b", "b"])
-        >>> cells = cdp.utility(cdp.Conditioned(dist.Normal([3.0, 5.0, 8.0, 13.0], 2.0), inv))
+        >>> import cdp_views as cdp, numpy as np, numpyro.distributions as dist
+        >>> inv, counts = cdp.totals(["a", "a", "b", "b"]), np.array([3.0, 5.0, 8.0, 13.0])
+        >>> cells = cdp.utility(cdp.Conditioned(dist.Normal(counts, 2.0), inv))
         >>> [round(float(sd), 4) for sd in cells.sd]  # 2 √(1 − 1/2)
         [1.4142, 1.4142, 1.4142, 1.4142]
     """
@@ -93,8 +93,9 @@ def _figures(law: Deviation) -> xr.Dataset:
         "margin90": law.margin(0.90),
     }
     errors = dict(law.stderr or {})
-    if law.stderr is not None:
-        errors["margin90"] = law.margin_stderr(0.90)
+    margin_stderr = law.margin_stderr(0.90)
+    if margin_stderr is not None:
+        errors["margin90"] = margin_stderr
     data: dict[str, Any] = {}
     for name, value in figures.items():
         attrs = {"long_name": _MEANING[name], "unit": "counts", "kind": law.kind}

@@ -104,7 +104,7 @@ def test_tables_share_the_budget_by_gaussian_composition(found):
     four = compare(COUNTS, inv(), tables=4, **BUDGET)
     np.testing.assert_allclose(four.table["scale"], 2 * one["scale"])
     np.testing.assert_allclose(four.table["mu"], one["mu"])
-    assert set(four.table["guarantee"]) == {"(1, 1e-06)-DP for 4 tables together"}
+    assert set(four.table["guarantee"]) == {"(1, 1e-06)-DP over 4 tables"}
     assert "4 tables share the budget" in four.verdict[0]
 
 
@@ -216,3 +216,9 @@ def test_bad_input(arguments, match):
     arguments = {"counts": COUNTS, **BUDGET, **arguments}
     with pytest.raises((ValueError, cdp.UnsupportedError), match=match):
         compare(arguments.pop("counts"), inv(), **arguments)
+
+
+@pytest.mark.parametrize("draws", [0, -1, 2**27])
+def test_draws_that_do_not_fit(draws):
+    with pytest.raises(ValueError, match="`draws` must be at least 1 and fit in memory"):
+        compare(COUNTS, inv(), key=jax.random.key(0), draws=draws, **BUDGET)
