@@ -145,10 +145,10 @@ def _iterate(
         # A converged step may leave the bracket by a rounding error; it is not thrown away.
         small = jnp.abs(new - u) <= jnp.sqrt(eps) * u
         new = jnp.where(((new >= low) & (new <= high)) | small, new, jnp.sqrt(low) * jnp.sqrt(high))
-        new = jnp.where(done, u, new)
+        exact = jnp.abs(excess) <= 4 * eps * jnp.maximum(total, last.one_minus_g)
+        new = jnp.where(done | exact, u, new)
         # Newton squares its error, so after a step this small only rounding is left.
         settled = jnp.abs(new - u) <= 0.01 * jnp.sqrt(eps) * u
-        exact = jnp.abs(excess) <= 4 * eps * jnp.maximum(total, last.one_minus_g)
         return new, low, high, done | settled | exact, count + 1
 
     def unfinished(state: tuple[Array, ...]) -> Array:
