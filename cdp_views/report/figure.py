@@ -64,11 +64,14 @@ def comparison_figure(table: pd.DataFrame, dataset: xr.Dataset) -> "Figure":
     axes[0, 1].set_title("noise in each cell, against unconstrained noise", loc="left")
     if relative:
         axes[0, 2].set_title("error against the true count", loc="left")
-    handles, labels = axes[0, 1].get_legend_handles_labels()
-    order = [labels.index(row["view"]) for row in groups[-1][1] if row["view"] in labels]
+    # A view may be missing in one group and not in another.
+    shown = dict(zip(*reversed(axes[0, 1].get_legend_handles_labels()), strict=True))
+    for ax in axes[1:, 1]:
+        shown |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
+    order = list(dict.fromkeys(row["view"] for row in records(table)))
     figure.legend(
-        [handles[i] for i in order],
-        [labels[i] for i in order],
+        [shown[view] for view in order],
+        order,
         loc="outside lower center",
         ncols=len(order),
         frameon=False,
@@ -108,10 +111,12 @@ def _cells(ax: "Axes", rows: list[Row], dataset: xr.Dataset) -> None:
     """Standard deviation of every cell against that of the first row, the unconstrained base."""
     first = dataset.isel(mechanism=rows[0]["index"])
     order = np.lexsort((dataset["sd"].isel(mechanism=rows[-1]["index"]), first["relative_scale"]))
+    if "determined" in dataset:
+        # A cell that the totals determine has no noise, and no place here.
+        order = order[dataset["determined"].values[order] == 0]
     base = first["sd"].values[order]
     for i, view in _thick_first(rows):
         sd = dataset["sd"].isel(mechanism=i).values[order]
-        # A cell that the totals determine has no noise, and no place here.
         ratio = np.divide(sd, base, out=np.full_like(sd, np.nan), where=(sd > 0) & (base > 0))
         ax.plot(np.arange(1, sd.size + 1), ratio, label=view, **_style(view))
     ax.set_xlabel("cells, by the scale asked for")

@@ -20,7 +20,7 @@ from cdp_views.study.comparison import Comparison
 from cdp_views.study.mechanisms import Mechanism, mechanisms
 from cdp_views.study.request import as_counts, check_budget, scale_patterns
 from cdp_views.study.verdict import judge
-from cdp_views.usefulness import utility
+from cdp_views.usefulness import relative_by_size, utility
 
 # Numbers of noise in one comparison: 2 GiB of float64.
 LARGEST_NOISE = 2**28
@@ -150,6 +150,10 @@ def _measure(
     cells = utility(view, public=public)
     totals = utility(view, mechanism.invariant, public=public)
     mae, margin, sd = (cells[v].values[free] for v in ("mae", "margin90", "sd"))
+    # Cells that the totals determine would count as without error.
+    sizes = relative_by_size(
+        mechanism.counts[free], {"mae": mae, "margin90": margin}, public=public
+    )
     shared = "" if tables == 1 else f" over {tables} tables"
     row = {
         "noise": mechanism.noise,
@@ -175,12 +179,13 @@ def _measure(
     }
     mark = "" if public else "CONFIDENTIAL_"
     for size, value in zip(
-        cells["size"].values, cells["relative_margin90_median"].values, strict=True
+        sizes["size"].values, sizes["relative_margin90_median"].values, strict=True
     ):
         row[f"{mark}median_relative_margin90_of_{size}"] = value
-    kept = cells[
-        ["sd", "mae", "margin90", "queries", "relative_margin90_median", "relative_mae_median"]
-    ].assign(
+    kept = cells[["sd", "mae", "margin90"]].merge(
+        sizes[["queries", "relative_margin90_median", "relative_mae_median"]]
+    )
+    kept = kept.assign(
         relative_scale=("query", mechanism.pattern),
         fingerprint=(("probe", "query"), _fingerprint(view, mechanism.noise)),
     )
