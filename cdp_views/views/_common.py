@@ -1,0 +1,100 @@
+"""What every view shares: density off the support, moments that follow from others, refusals."""
+
+import warnings
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from cdp_views import _checks
+from cdp_views.support import AffineSubspace
+from cdp_views.views._base import Kind
+
+_DENSE = 10_000
+
+
+class Common:
+    """Mixed into a NumPyro distribution over n cells; a subclass gives `_log_density`."""
+
+    kind: ClassVar[Kind]
+    noise_name: ClassVar[str]
+    batch_shape: tuple[int, ...]
+
+    # properties of the subclass: what holds exactly; the base's location (…, n) and scale (…, n)
+    # or (…, 1); and a point of the support, which is `loc` unless `total=` moved it
+    invariant: Any
+    loc: Any
+    scale: Any
+    centre: Any
+
+    def _log_density(self, noise: Array) -> Array:
+        """Log-density at noise X ∈ ker A (…, n), with respect to Hausdorff measure: (…)."""
+        raise NotImplementedError
+
+    def log_prob(self, value: Any, intermediates: Any = None) -> Array:
+        """Log-density with respect to Hausdorff measure on the subspace; −inf off it."""
+        value = jnp.asarray(value)
+        inside = AffineSubspace(self.invariant, origin=self.centre)(value)
+        noise = value - jnp.asarray(self.centre, jnp.result_type(value, float))
+        density = self._log_density(jnp.where(inside[..., None], noise, 0))
+        return jnp.where(inside, density, -jnp.inf)
+
+    @property
+    def mean(self) -> Array:
+        """E Y, the centre: (…, n)."""
+        return jnp.broadcast_to(jnp.asarray(self.centre), (*self.batch_shape, self.invariant.n))
+
+    def covariance_product(self, x: Any) -> Array:
+        """Cov(Y) x for any x (…, n), without forming the covariance."""
+        raise NotImplementedError
+
+    @property
+    def covariance_matrix(self) -> Array:
+        """The covariance (…, n, n), dense: up to 10,000 cells."""
+        n = self.invariant.n
+        if n > _DENSE:
+            raise _checks.UnsupportedError(
+                f"`covariance_matrix` of {n} cells would need {8 * n * n / 1e9:.0f} GB. Use "
+                "covariance_product(x), or variance."
+            )
+        eye = jnp.eye(n).reshape((n,) + (1,) * len(self.batch_shape) + (n,))
+        return jnp.moveaxis(self.covariance_product(eye), 0, -1)
+
+    @property
+    def exposure(self) -> np.ndarray:
+        """1/scale (n,): in every view a class's worst pair has the two smallest scales."""
+        return np.broadcast_to(1 / np.asarray(self._one("exposure"), np.float64), (self.invariant.n,))
+
+    @classmethod
+    def infer_shapes(cls, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    def _one(self, what: str) -> Any:
+        """The scale of a single mechanism: evaluators take one at a time."""
+        if self.batch_shape:
+            raise ValueError(
+                f"`{what}` is about one mechanism; got a batch of shape {self.batch_shape}. "
+                "Index loc and scale first."
+            )
+        return self.scale
+
+    def _refuse(self, what: str, way_out: str) -> _checks.UnsupportedError:
+        return _checks.UnsupportedError(
+            f"`{what}` of the {self.kind} view of {self.noise_name} noise has no closed form here. "
+            f"{way_out}"
+        )
+
+
+def warn_if_noise_drowns(loc: Any, scale: Any) -> None:
+    """float32 near 3.9e7 moves in steps of 4: say so before noise of sd 1 is lost in them."""
+    if jnp.result_type(float) != jnp.float32 or not _checks.is_concrete(loc, scale):
+        return
+    step = np.spacing(np.float32(np.max(np.abs(np.asarray(loc)), initial=0.0)))
+    if step > 0.1 * np.min(np.asarray(scale)):
+        warnings.warn(
+            f"`loc` is so large that float32 rounds it in steps of {step:.2g}, coarse against the "
+            'smallest scale. Enable 64-bit JAX (jax.config.update("jax_enable_x64", True)), or add '
+            "`sample_noise` to the counts in float64.",
+            stacklevel=5,
+        )
