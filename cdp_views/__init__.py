@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from .neighbours import differences as differences
     from .neighbours import relocations as relocations
     from .privacy import privacy_loss as privacy_loss
+    from .releases import Release as Release
+    from .releases import read_release as read_release
+    from .releases import release as release
     from .study import Comparison as Comparison
     from .study import compare as compare
     from .support import AffineSubspace as AffineSubspace
@@ -50,6 +53,9 @@ _ROOM_OF = {
     "calibrate": "calibration",
     "compare": "study",
     "Comparison": "study",
+    "release": "releases",
+    "read_release": "releases",
+    "Release": "releases",
     "UnsupportedError": "_checks",
     "InfeasibleError": "_checks",
 }

@@ -101,6 +101,84 @@ def compare(
     )
 
 
+@app.command()
+def release(
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file, one row a cell.")
+    ],
+    count: Annotated[str, typer.Option(metavar="COL", help="Column of true counts.")],
+    within: Annotated[
+        list[str],
+        typer.Option(
+            metavar="COL",
+            help="Column of groups whose totals stay exact; repeat to combine columns.",
+        ),
+    ],
+    view: Annotated[str, typer.Option(metavar="VIEW", help="max-entropy, conditioned or imaged.")],
+    noise: Annotated[str, typer.Option(metavar="NOISE", help="normal.")],
+    epsilon: Annotated[float, typer.Option(metavar="NUMBER", help="Privacy budget ε.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="New .csv or .parquet file; the metadata goes to FILE.json."
+        ),
+    ],
+    delta: Annotated[
+        float | None,
+        typer.Option(metavar="NUMBER", help="Its δ, far below 1/records; none for pure noise."),
+    ] = None,
+    records: Annotated[
+        int,
+        typer.Option(metavar="K", help="Records that one person may move at once: the unit."),
+    ] = 1,
+    scales: Annotated[
+        str | None, typer.Option(metavar="COL", help="Published column of relative noise scales.")
+    ] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COL", help="Public column that names the cells; may be repeated."),
+    ] = None,
+    accept_exact: Annotated[
+        bool,
+        typer.Option(
+            "--accept-exact", help="Publish also where totals alone determine cells, exactly."
+        ),
+    ] = False,
+) -> None:
+    """Publish one private table whose totals are exact. Each release spends its budget."""
+    from cdp_views.cli.release import Request, run
+
+    run(
+        Request(
+            table=table,
+            count=count,
+            within=tuple(within),
+            view=view,
+            noise=noise,
+            epsilon=epsilon,
+            delta=delta,
+            records=records,
+            scales=scales,
+            names=tuple(names or ()),
+            accept_exact=accept_exact,
+            out=out,
+        )
+    )
+
+
+@app.command()
+def verify(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Released table; its metadata is FILE.json.")
+    ],
+) -> None:
+    """Check a release: every exact total, and that the table is as it was released."""
+    from cdp_views.cli.verify import run
+
+    if not run(file):
+        raise typer.Exit(1)
+
+
 def main() -> None:
     """Run the command; bad input is one line on stderr and exit status 2, never a traceback."""
     # Without this JAX warns of a missing accelerator on some machines: this work needs none.

@@ -1,0 +1,182 @@
+"""`cdp-views release`: read, release, write, and say what was promised."""
+
+import textwrap
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from cdp_views.cli.tables import column, labels, numbers, read_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cdp_views.releases import Release
+
+_SHOWN, _WIDTH = 20, 100
+
+
+@final
+@dataclass(frozen=True)
+class Request:
+    """What the command line asked for."""
+
+    table: Path
+    count: str
+    within: tuple[str, ...]
+    view: str
+    noise: str
+    epsilon: float
+    delta: float | None
+    records: int
+    scales: str | None
+    names: tuple[str, ...]
+    accept_exact: bool
+    out: Path
+
+
+def run(request: Request) -> None:
+    """Do it; every refusal is raised before anything is printed or written."""
+    table = read_table(request.table)
+    counts = numbers(table, request.count, "--count")
+    groups = labels(table, request.within, "--within")
+    cells = _labels(table, request)
+    pattern = _pattern(table, request)
+    _check_numbers(request)
+
+    # The heavy imports come after all that a look at the table can refuse.
+    from rich.console import Console
+
+    from cdp_views.cli.progress import progress
+
+    with progress(Console(stderr=True)) as report:
+        report(0, 1, "loading NumPyro")
+        from cdp_views.invariants import totals
+        from cdp_views.neighbours import relocations
+        from cdp_views.releases import release
+        from cdp_views.releases.files import check_target
+        from cdp_views.releases.mechanism import NOISES, check_mechanism
+
+        check_target(request.out)
+        check_mechanism(request.view, request.noise)
+        pure, delta = NOISES[request.noise].pure, request.delta
+        if delta is None and not pure:
+            raise ValueError(f"--delta is missing: {request.noise} noise needs one above 0.")
+        invariant = totals(groups)
+        exact = _determined(invariant.determined, cells)
+        if exact and not request.accept_exact:
+            raise ValueError(
+                f"the totals alone determine {len(exact)} of {len(table)} cells, which would be "
+                f"published exactly: {_listed(exact)}. Choose coarser groups with --within, or add "
+                "--accept-exact."
+            )
+        report(0, 1, "calibrating and drawing the noise")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            made = release(
+                counts,
+                invariant,
+                view=request.view,  # pyright: ignore[reportArgumentType]
+                noise=request.noise,  # pyright: ignore[reportArgumentType]
+                epsilon=request.epsilon,
+                delta=0.0 if delta is None else delta,
+                neighbours=relocations(invariant, records=request.records),
+                scales=pattern,
+                names=cells,
+                accept_exact=request.accept_exact,
+            )
+        report(0, 1, "writing files")
+        made.save(request.out)
+    heard = [str(w.message) for w in caught if w.category is UserWarning]
+    _show(made, request, exact, heard)
+
+
+def _labels(table: "pd.DataFrame", request: Request) -> dict[str, list[str]]:
+    """The columns to publish beside the release: those of the groups and names, no others."""
+    chosen = {}
+    for option, names in (("--within", request.within), ("--names", request.names)):
+        for name in names:
+            if name == request.count:
+                raise ValueError(f'{option} "{name}" is the count column, which must stay secret.')
+            if name == "released":
+                raise ValueError(f'{option} "released" is what the release is called. Rename it.')
+            values = column(table, name, option)
+            if option == "--names" and values.isna().any():
+                raise ValueError(
+                    f'--names "{name}" has {int(values.isna().sum())} of {len(values)} entries '
+                    "that are missing. Fill them in."
+                )
+            chosen[name] = [str(value) for value in values]
+    return chosen
+
+
+def _pattern(table: "pd.DataFrame", request: Request) -> np.ndarray | None:
+    if request.scales is None:
+        return None
+    if request.scales == request.count:
+        raise ValueError(
+            f'--scales "{request.scales}" is the count column: the scales of a release are '
+            "published, and so would the counts be. Use a published column."
+        )
+    return numbers(table, request.scales, "--scales", positive=True)
+
+
+def _check_numbers(request: Request) -> None:
+    """Refuse here, in the words of the command line, what the library would refuse later."""
+    if not (np.isfinite(request.epsilon) and request.epsilon > 0):
+        raise ValueError(f"--epsilon must be a finite number above 0; got {request.epsilon}.")
+    if request.delta is not None and not 0 < request.delta < 1:
+        raise ValueError(f"--delta must be between 0 and 1; got {request.delta}.")
+    if request.records < 1:
+        raise ValueError(f"--records must be at least 1; got {request.records}.")
+
+
+def _determined(fixed: Any, cells: dict[str, list[str]]) -> list[str]:
+    """The cells that the totals alone fix, in words that find them in the table."""
+    rows = zip(*cells.values(), strict=True)
+    return [
+        f"row {i} ({', '.join(row)})"
+        for i, (row, known) in enumerate(zip(rows, fixed, strict=True), start=1)
+        if known
+    ]
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _show(made: "Release", request: Request, exact: list[str], heard: list[str]) -> None:
+    from cdp_views.releases.files import metadata_path
+
+    told = made.metadata
+    scale = made.scale
+    noisy = f"{scale:,.4g}" if scale.ndim == 0 else f"{scale.min():,.4g} to {scale.max():,.4g}"
+    within = " and ".join(request.within)
+    _say(
+        f"Released {told['cells']:,} cells of {request.table}: count {request.count}, "
+        f"{len(made.invariants):,} totals exact within {within}. {request.view} view of "
+        f"{request.noise} noise, base scale {noisy} counts."
+    )
+    _say(told["guarantee"], "• ")
+    if exact:
+        _say(f"Published exactly, not protected: {_listed(exact)}.", "• ")
+    for warning in heard:
+        _say(f"Warning: {warning}", "! ")
+    _say(told["caveat"], "! ")
+    print("wrote", request.out)
+    print("wrote", metadata_path(request.out))
+
+
+def _say(sentence: str, bullet: str = "") -> None:
+    wrapped = textwrap.fill(
+        sentence,
+        _WIDTH,
+        initial_indent=bullet,
+        subsequent_indent=" " * len(bullet),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    print(wrapped)

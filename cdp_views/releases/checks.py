@@ -1,0 +1,90 @@
+"""Whether a release is what it says: each check in one line, with no confidential number."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from cdp_views._counts import as_counts
+from cdp_views.invariants import Invariant
+from cdp_views.releases.closing import slack_of, totals_of
+from cdp_views.releases.digest import RELEASED, digest
+from cdp_views.releases.metadata import LIBRARY, SCHEMA, VERSION
+
+_SHOWN = 3
+
+
+class Check(NamedTuple):
+    """One thing that was looked at."""
+
+    ok: bool
+    text: str
+
+
+def run(
+    table: pd.DataFrame, metadata: dict[str, Any], invariant: Invariant, counts: Any = None
+) -> tuple[Check, ...]:
+    """All checks that make sense: those on numbers only where their shape is right."""
+    found = [_version(metadata), _shape(table, invariant, metadata)]
+    if found[-1].ok:
+        found.append(_totals(table, metadata, invariant))
+        same = digest(table) == metadata["digest"]["sha256"]
+        changed = "the table is not the one released: its SHA-256 differs from the metadata's"
+        found.append(Check(same, "table as it was released (SHA-256)" if same else changed))
+    if counts is not None:
+        found.append(_counts(counts, metadata, invariant))
+    return tuple(found)
+
+
+def _version(metadata: dict[str, Any]) -> Check:
+    if (metadata["schema"], metadata["version"]) == (SCHEMA, VERSION):
+        return Check(True, f"metadata of version {VERSION}, written by {metadata['library']}")
+    return Check(
+        False,
+        f"metadata of version {metadata['version']}, where {LIBRARY} reads version {VERSION}",
+    )
+
+
+def _shape(table: pd.DataFrame, invariant: Invariant, metadata: dict[str, Any]) -> Check:
+    n = metadata["cells"]
+    if len(table) != n or invariant.n != n:
+        return Check(False, f"the table has {len(table)} rows where {n} cells were released")
+    bad = ~np.isfinite(table[RELEASED].to_numpy(dtype=np.float64))
+    if bad.any():
+        return Check(False, f"row {int(np.argmax(bad)) + 1} of the table holds no finite number")
+    return Check(True, f"{n:,} cells, each with a number")
+
+
+def _totals(table: pd.DataFrame, metadata: dict[str, Any], invariant: Invariant) -> Check:
+    released = table[RELEASED].to_numpy(dtype=np.float64)
+    stored = metadata["invariants"]
+    published, seen = np.asarray(stored["values"], dtype=np.float64), totals_of(invariant, released)
+    exact = metadata["step"] is not None
+    slack = np.zeros_like(seen) if exact else slack_of(invariant, released)
+    bad = np.flatnonzero(~(np.abs(seen - published) <= slack))
+    if bad.size == 0:
+        how = "equality" if exact else "equality up to rounding"
+        return Check(True, f"{len(published):,} totals hold, with {how}")
+    texts = [
+        f"{_called(stored, i)} sums to {float(seen[i])!r}, published as {float(published[i])!r}"
+        for i in bad[:_SHOWN]
+    ]
+    more = f", and {bad.size - _SHOWN} more totals differ" if bad.size > _SHOWN else ""
+    return Check(False, ", ".join(texts) + more)
+
+
+def _counts(counts: Any, metadata: dict[str, Any], invariant: Invariant) -> Check:
+    true = as_counts(counts, invariant.n)
+    stored = metadata["invariants"]
+    published, seen = np.asarray(stored["values"], dtype=np.float64), totals_of(invariant, true)
+    bad = np.flatnonzero(np.abs(seen - published) > slack_of(invariant, true))
+    if bad.size == 0:
+        return Check(True, "the counts given have the published totals")
+    names = ", ".join(_called(stored, i) for i in bad[:_SHOWN])
+    more = f" and {bad.size - _SHOWN} more" if bad.size > _SHOWN else ""
+    return Check(False, f"the counts given are not those released: {names}{more} differs")
+
+
+def _called(stored: dict[str, Any], row: int) -> str:
+    names = stored["names"]
+    return f"total {row}" if names is None else f'total "{names[row]}"'

@@ -1,0 +1,142 @@
+"""A release on disk: the table, and its metadata beside it; both whole or neither."""
+
+import os
+import shutil
+import tempfile
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from cdp_views.releases import geometry, metadata
+from cdp_views.releases.digest import RELEASED, digest
+
+if TYPE_CHECKING:
+    from cdp_views.releases.result import Release
+
+_CSV, _PARQUET = (".csv",), (".parquet", ".pq")
+
+
+def metadata_path(path: str | PathLike[str]) -> Path:
+    """Where the metadata of the table at `path` lies."""
+    return Path(f"{os.fspath(path)}.json")
+
+
+def check_target(path: str | PathLike[str]) -> Path:
+    """The path, refused where a release could not be written to it."""
+    target = Path(path)
+    if target.suffix.lower() not in _CSV + _PARQUET:
+        raise ValueError(f"`{target}` must end in .csv or .parquet, the formats of a release.")
+    for there in (target, metadata_path(target)):
+        if there.exists():
+            raise FileExistsError(
+                f"`{there}` is there already, and a release is never overwritten. "
+                "Name another file."
+            )
+    return target
+
+
+def save(release: "Release", path: str | PathLike[str]) -> None:
+    """Write both files beside their place, read them back, then put them in place."""
+    target = check_target(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        table, about = scratch / target.name, metadata_path(scratch / target.name)
+        about.write_text(metadata.dump(release.metadata), encoding="utf-8")
+        _write(release.table, table)
+        if digest(_read(table)) != digest(release.table):
+            raise ValueError(
+                f"A {target.suffix} file would change labels of this table. Save a .parquet file."
+            )
+        # The table comes last: whoever sees it finds its metadata.
+        placed = []
+        try:
+            for made, place in ((about, metadata_path(target)), (table, target)):
+                _place(made, place)
+                placed.append(place)
+        except BaseException:
+            for place in placed:
+                place.unlink()
+            raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def read_release(path: str | PathLike[str]) -> "Release":
+    """A release from its two files, without the confidential table.
+
+    It is read as it is: `verify()` says whether it is what was released.
+
+    Args:
+        path: of the table; its metadata is `path`.json.
+
+    Raises:
+        ValueError: a file is missing or unreadable, or the metadata is of another version.
+
+    Example:
+        >>> import cdp_views as cdp
+        >>> cdp.read_release("nowhere.csv")
+        Traceback (most recent call last):
+        ValueError: `nowhere.csv` is not there. Check the path.
+    """
+    from cdp_views.releases.result import Release
+
+    source, about = Path(path), metadata_path(path)
+    for there in (source, about):
+        if not there.is_file():
+            raise ValueError(f"`{there}` is not there. Check the path.")
+    try:
+        text = about.read_text(encoding="utf-8")
+    except UnicodeError:
+        raise ValueError(f"`{about}` is not JSON. Restore the file as it was released.") from None
+    told = metadata.load(text, about)
+    try:
+        invariant = geometry.from_json(told["invariants"])
+        Release(pd.DataFrame({RELEASED: []}), told, invariant).invariants  # noqa: B018
+    except (KeyError, TypeError, ValueError, IndexError):
+        raise ValueError(f"`{about}` has invariants that cannot be built. Restore it.") from None
+    return Release(_read(source), told, invariant)
+
+
+def _write(table: pd.DataFrame, path: Path) -> None:
+    if path.suffix.lower() in _CSV:
+        table.to_csv(path, index=False, encoding="utf-8", lineterminator="\n")
+        return
+    try:
+        table.to_parquet(path, index=False)
+    except ImportError:
+        raise ValueError("Parquet needs the extra io: pip install 'cdp-views[io]'.") from None
+
+
+def _read(path: Path) -> pd.DataFrame:
+    """Labels as text, the released numbers to the last bit."""
+    try:
+        if path.suffix.lower() in _PARQUET:
+            table = pd.read_parquet(path)
+        else:
+            table = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+        # Python's own parser is exact, pandas' faster one is not.
+        numbers = np.array([float(x) for x in table[RELEASED]], dtype=np.float64)
+    except ImportError:
+        raise ValueError("Parquet needs the extra io: pip install 'cdp-views[io]'.") from None
+    except KeyError:
+        raise ValueError(f'`{path}` has no column "{RELEASED}". Name a released table.') from None
+    except (ValueError, TypeError, OSError) as reason:
+        # pandas' and pyarrow's own messages quote the file and run over several lines
+        raise ValueError(f"`{path}` cannot be read ({type(reason).__name__}).") from None
+    return table.assign(**{RELEASED: numbers})
+
+
+def _place(made: Path, place: Path) -> None:
+    """Move a complete file to a name that nothing has yet."""
+    try:
+        os.link(made, place)  # fails where the name is taken, in one step
+    except FileExistsError:
+        raise FileExistsError(f"`{place}` is there already. Name another file.") from None
+    except OSError:  # a file system without hard links: look, then move
+        if place.exists():
+            raise FileExistsError(f"`{place}` is there already. Name another file.") from None
+        os.rename(made, place)

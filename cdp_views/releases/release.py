@@ -1,0 +1,189 @@
+"""One private table from one confidential table."""
+
+import warnings
+from typing import Any, Literal
+
+import jax
+import numpy as np
+import pandas as pd
+from jax import Array
+
+from cdp_views import _checks
+from cdp_views._counts import as_counts, tells_counts
+from cdp_views.calibration import calibrate
+from cdp_views.invariants import Invariant
+from cdp_views.neighbours import Neighbours
+from cdp_views.releases import metadata
+from cdp_views.releases.closing import add_noise, totals_of
+from cdp_views.releases.digest import RELEASED
+from cdp_views.releases.labels import label_columns
+from cdp_views.releases.mechanism import NOISES, View, check_mechanism, law
+from cdp_views.releases.result import Release
+from cdp_views.releases.secret import fresh_key
+
+_SHOWN = 20
+
+
+def release(
+    counts: Any,
+    invariant: Invariant,
+    *,
+    view: View,
+    noise: Literal["normal"],
+    epsilon: float,
+    delta: float,
+    neighbours: Neighbours,
+    scales: Any = None,
+    names: Any = None,
+    accept_exact: bool = False,
+) -> Release:
+    """Publish y = q + X: the noise is the least that keeps the budget, every total stays exact.
+
+    Law: the named view of independent noise of scale s·`scales` around the counts, s by
+    `cdp.calibrate`. Support: real numbers, possibly negative, on {A y = A q}. Guarantee:
+    (ε, δ)-differential privacy for the unit `neighbours`, relative to the exact totals, which are
+    published as they are. The noise is drawn in float64 with a key from the operating system that
+    is not kept: two calls never repeat it, and each call spends its budget again.
+
+    Args:
+        counts: true counts q (n,), at least 0. Whole counts under unweighted totals give totals
+            that hold with `==`; else they hold to rounding (`Release.verify`).
+        invariant: what must hold exactly.
+        view: "max-entropy", "conditioned" or "imaged".
+        noise: "normal".
+        epsilon: privacy budget (nats), above 0.
+        delta: its δ, between 0 and 1, well below 1 over the number of records.
+        neighbours: the unit of privacy, such as cdp.relocations(invariant); there is no default.
+        scales: relative scales (n,) of the noise; published, hence never a function of the counts.
+        names: one public label per cell, or several columns of them (a mapping or a data frame).
+        accept_exact: publish also where the totals alone determine some cells, exactly.
+
+    Returns:
+        The release; nothing in it is confidential.
+
+    Raises:
+        ValueError: counts, budget, scales or names that make no sense; determined cells.
+        InfeasibleError: scales that the max-entropy view cannot keep.
+        UnsupportedError: a view and noise without a proved guarantee.
+
+    Warns:
+        UserWarning: δ above 1/Σ counts, which would allow publishing a whole record.
+
+    Example:
+        >>> import cdp_views as cdp
+        >>> inv = cdp.totals(["a", "a", "b", "b"])
+        >>> cdp.release([3, 5, 8, 1], inv, view="conditioned", noise="normal", epsilon=1,
+        ...             delta=1e-6, neighbours=cdp.relocations(inv))
+        Release(4 cells, 2 exact totals, conditioned view of normal noise, epsilon=1.0, delta=1e-06)
+
+    Reference: Two Views of Constrained Differential Privacy, Lemmas 3.3 and 3.7 (totals computed
+    from the data); Balle and Wang 2018, Theorem 8 (scale). Mironov 2012 for what floats may leak.
+    """
+    if not isinstance(invariant, Invariant):
+        raise TypeError(
+            f"`invariant` must come from cdp.totals or cdp.linear; got {type(invariant).__name__}."
+        )
+    counts = as_counts(counts, invariant.n)
+    check_mechanism(view, noise)
+    epsilon, delta = _budget(epsilon, delta, noise)
+    if not isinstance(neighbours, Neighbours):
+        raise ValueError(
+            f"`neighbours` must state the unit of privacy; got {type(neighbours).__name__}. "
+            "For example cdp.relocations(invariant): one record moves within a group."
+        )
+    pattern = _pattern(scales, counts)
+    labels = label_columns(names, invariant)
+    if not accept_exact:
+        _refuse_determined(invariant, labels)
+    if delta * counts.sum() > 1:
+        warnings.warn(
+            f"delta = {delta:g} is above 1 / (sum of the counts): a mechanism that publishes one "
+            "record outright would satisfy it. Choose a smaller delta.",
+            UserWarning,
+            stacklevel=2,
+        )
+    with jax.enable_x64(True):
+        unit = calibrate(
+            lambda s: law(view, noise, np.zeros(invariant.n), s * pattern, invariant),
+            neighbours,
+            epsilon=epsilon,
+            delta=delta,
+        )
+    scale = unit * pattern
+    drawn = _draw(fresh_key(), view, noise, scale, invariant)
+    released, step = add_noise(counts, drawn, invariant, scale)
+    table = pd.DataFrame(labels | {RELEASED: released})
+    about = metadata.describe(
+        view=view,
+        noise=noise,
+        scale=scale,
+        epsilon=epsilon,
+        delta=delta,
+        neighbours=neighbours,
+        invariant=invariant,
+        totals=totals_of(invariant, counts),
+        step=step,
+        table=table,
+    )
+    made = Release(table, about, invariant)
+    made.verify()
+    return made
+
+
+def _draw(key: Array, view: str, noise: str, scale: np.ndarray, invariant: Invariant) -> np.ndarray:
+    """The noise X (n,) in float64; the counts play no part in it."""
+    with jax.enable_x64(True):
+        drawn: Any = law(view, noise, np.zeros(invariant.n), scale, invariant)
+        return np.asarray(drawn.sample_noise(key), dtype=np.float64)
+
+
+def _budget(epsilon: float, delta: float, noise: str) -> tuple[float, float]:
+    for name, value in (("epsilon", epsilon), ("delta", delta)):
+        if isinstance(value, bool | str) or np.ndim(value) != 0:
+            raise ValueError(f"`{name}` must be one number; got {type(value).__name__}.")
+    _checks.positive("epsilon", epsilon)
+    if NOISES[noise].pure:
+        if delta != 0:
+            raise ValueError(
+                f"`delta` must be 0 with {noise} noise, whose guarantee is pure; got {delta}."
+            )
+    elif not 0 < delta < 1:
+        raise ValueError(
+            f"`delta` must lie strictly between 0 and 1; got {delta}. "
+            "Take it well below 1 over the number of records."
+        )
+    return float(epsilon), float(delta)
+
+
+def _pattern(scales: Any, counts: np.ndarray) -> np.ndarray:
+    """Relative scales of mean 1, (n,), or () where all are equal."""
+    if scales is None:
+        return np.asarray(1.0)
+    try:
+        pattern = np.asarray(scales, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("`scales` must be numbers; got an entry that is not.") from None
+    if pattern.shape != counts.shape:
+        raise ValueError(
+            f"`scales` must have shape {counts.shape}, one for each cell; got {pattern.shape}."
+        )
+    _checks.positive("scales", pattern, "A scale of 0 would publish that cell.")
+    if tells_counts(pattern, counts):
+        raise ValueError(
+            "`scales` must not be taken from the counts: the scales of a release are published, "
+            "and so would the counts be. Use a published column, such as last year's totals."
+        )
+    return pattern / pattern.mean()
+
+
+def _refuse_determined(invariant: Invariant, labels: dict[str, list[str]]) -> None:
+    fixed = np.flatnonzero(invariant.determined)
+    if fixed.size == 0:
+        return
+    columns = list(labels.values())
+    shown = [" / ".join(column[i] for column in columns) or str(i) for i in fixed[:_SHOWN]]
+    more = f" and {fixed.size - _SHOWN} more" if fixed.size > _SHOWN else ""
+    raise ValueError(
+        f"The totals alone determine {fixed.size} of {invariant.n} cells, which would be published "
+        f"exactly: {', '.join(shown)}{more}. Use coarser groups, or accept it (accept_exact=True)."
+    )

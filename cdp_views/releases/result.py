@@ -1,0 +1,148 @@
+"""A released table with the law that it came from."""
+
+import warnings
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, final
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pandas as pd
+from jax import Array
+
+from cdp_views.invariants import Invariant
+from cdp_views.releases import checks, mechanism
+from cdp_views.releases.checks import Check
+from cdp_views.releases.digest import RELEASED
+from cdp_views.support import AffineSubspace
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Release:
+    """A private table whose totals are exact, and all that a reader needs to analyse it.
+
+    y = q + X with A y = A q: `view(q)` is the law of y given true counts q. Nothing here holds a
+    confidential number, the noise or the secret that it was drawn from.
+
+    Args:
+        table: one row a cell: label columns as text, and `released`, counts.
+        metadata: what was done and what it guarantees; JSON types only.
+        invariant: what holds exactly.
+
+    Example:
+        >>> import cdp_views as cdp
+        >>> inv = cdp.totals(["a", "a", "b", "b"])
+        >>> made = cdp.release([3, 5, 8, 1], inv, view="imaged", noise="normal", epsilon=1,
+        ...                    delta=1e-6, neighbours=cdp.relocations(inv))
+        >>> made.invariants.to_dict(), float(made.released[:2].sum())
+        ({'a': 8.0, 'b': 9.0}, 8.0)
+    """
+
+    table: pd.DataFrame
+    metadata: dict[str, Any]
+    invariant: Invariant
+
+    @property
+    def released(self) -> np.ndarray:
+        """The released counts y (n,), float64."""
+        return self.table[RELEASED].to_numpy(dtype=np.float64)
+
+    @property
+    def scale(self) -> np.ndarray:
+        """The base noise's scale, () or (n,), counts."""
+        return np.asarray(self.metadata["scale"], dtype=np.float64)
+
+    @property
+    def invariants(self) -> pd.Series:
+        """The exact totals, by name."""
+        stored = self.metadata["invariants"]
+        names = stored["names"] or [f"total {i}" for i in range(len(stored["values"]))]
+        return pd.Series(stored["values"], index=names, name="total", dtype=np.float64)
+
+    @property
+    def support(self) -> AffineSubspace:
+        """{x : A x = A y} with y as its origin, so that its coordinates are noise, not counts."""
+        return AffineSubspace(self.invariant, origin=self.released)
+
+    def view(self, q: Any) -> dist.Distribution:
+        """The law of this release given true counts.
+
+        Args:
+            q: (n,) or batched (…, n), traced or not; A q must equal the published totals.
+        """
+        stored = self.metadata
+        return mechanism.law(stored["view"], stored["noise"], q, self.scale, self.invariant)
+
+    def observe(self, name: str, q: Any) -> Array:
+        """Inside a NumPyro model: a site `name` that says this release was made from q.
+
+        The true counts must have the exact totals, and the totals are data about the parameters of
+        their prior. `cdp.Restricted` does both:
+
+            inv = made.invariant
+            mu = numpyro.sample("mu", dist.Normal(0, 1000))
+            prior = dist.Normal(mu, 50).expand((inv.n,))
+            q = numpyro.sample("q", cdp.Restricted(prior, inv, made.invariants.to_numpy()))
+            made.observe("release", q)
+
+        (`cdp.Conditioned` as the prior would throw away what the totals say.) Where counts are so
+        large that float32 rounds the noise away, this warns: enable 64-bit JAX first.
+        """
+        released = self.released
+        _warn_if_noise_drowns(released, self.scale)
+        return jnp.asarray(numpyro.sample(name, self.view(q), obs=jnp.asarray(released)))
+
+    def checks(self, counts: Any = None) -> tuple[Check, ...]:
+        """Every check of `verify`, passed or not."""
+        return checks.run(self.table, self.metadata, self.invariant, counts)
+
+    def verify(self, counts: Any = None) -> None:
+        """Check metadata, shape, every exact total, and that the table is as it was released.
+
+        Totals must hold with equality where the metadata has a `step`; else to rounding,
+        8 eps Σ|a||y|.
+
+        Args:
+            counts: for the curator: true counts (n,), whose totals must still be those published.
+
+        Raises:
+            ValueError: one line that names what fails, such as the total that differs. It shows no
+                number that is not in the released files.
+        """
+        failed = [check.text for check in self.checks(counts) if not check.ok]
+        if failed:
+            raise ValueError(f"The release does not verify: {'; '.join(failed)}.")
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the table to `path` (.csv or .parquet) and the metadata to `path`.json, or neither.
+
+        Raises:
+            ValueError: another suffix, or labels that the file would change.
+            FileExistsError: one of the files is there: a release is never overwritten.
+        """
+        from cdp_views.releases.files import save
+
+        save(self, path)
+
+    def __repr__(self) -> str:
+        m = self.metadata
+        return (
+            f"Release({m['cells']} cells, {len(m['invariants']['values'])} exact totals, "
+            f"{m['view']} view of {m['noise']} noise, epsilon={m['epsilon']}, delta={m['delta']})"
+        )
+
+
+def _warn_if_noise_drowns(released: np.ndarray, scale: np.ndarray) -> None:
+    if jnp.result_type(float) != jnp.float32:
+        return
+    step = np.spacing(np.float32(np.abs(released).max()))
+    if step > 0.1 * scale.min():
+        warnings.warn(
+            f"The released counts are so large that float32 rounds them in steps of {step:.2g}, "
+            "coarse against the noise. Enable 64-bit JAX first: "
+            'jax.config.update("jax_enable_x64", True).',
+            stacklevel=3,
+        )

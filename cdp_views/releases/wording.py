@@ -1,0 +1,76 @@
+"""What a release promises, in words that a reader of the file can hold it to."""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from cdp_views.invariants import Invariant
+from cdp_views.neighbours import Differences, Neighbours, Relocations
+from cdp_views.releases.secret import GENERATOR
+
+
+def guarantee(invariant: Invariant, neighbours: Neighbours, *, epsilon: float, delta: float) -> str:
+    """The guarantee, what it is relative to, and of which cells it does not speak."""
+    budget = f"epsilon = {epsilon:.15g}"
+    promise = f"epsilon-differential privacy with {budget} (pure: delta = 0)"
+    most = f"e^{epsilon:.15g} times the probability under the other"
+    if delta > 0:
+        promise = f"(epsilon, delta)-differential privacy with {budget}, delta = {delta:.15g}"
+        most += f", plus {delta:.15g}"
+    fixed = int(np.count_nonzero(invariant.determined))
+    so = f", and so is every cell that they determine ({fixed} of {invariant.n})" if fixed else ""
+    text = (
+        f"{promise}, relative to the exact totals. "
+        f"Unit of privacy: {neighbours.describe()}. "
+        "For any two tables of true counts that differ by one such unit and have the same totals, "
+        f"the probability of any set of released tables under one of them is at most {most}. "
+        f"The totals listed as invariants are published exactly as counted{so}: this is not "
+        "protected, and what it gives away is not part of epsilon."
+    )
+    untouched = _untouched(invariant, neighbours)
+    if untouched:
+        text += (
+            f" No such unit changes {untouched} of the cells that have noise, as no record can "
+            "move to or from them without changing a total: the guarantee does not speak of them."
+        )
+    return text
+
+
+def caveat(step: float | None) -> str:
+    """What float64 and the generator leave open."""
+    sums = (
+        "Sums are float64; low-order digits may in principle tell more than the guarantee says. "
+        if step is None
+        else f"The noise was rounded to multiples of {step!r}, on which every sum of the table is "
+        "exact; as the counts are whole this is post-processing and costs no privacy. "
+    )
+    return (
+        f"The noise was drawn in float64 with {GENERATOR}, from a key of 64 bits that the "
+        "operating system made and that was not kept; it is not a cryptographic generator. "
+        f"{sums}Each further release of the same counts costs its own epsilon and delta on top."
+    )
+
+
+def stated(neighbours: Neighbours) -> dict[str, Any]:
+    """The unit of privacy, in words and, where it is known, in numbers."""
+    unit: dict[str, Any] = {"unit": neighbours.describe()}
+    if isinstance(neighbours, Relocations):
+        return {"kind": "relocations", "records": neighbours.records} | unit
+    if isinstance(neighbours, Differences):
+        entries = sparse.coo_array(neighbours.matrix)
+        row, column = (a.tolist() for a in (entries.row, entries.col))
+        listed = {"row": row, "cell": column, "change": entries.data.tolist()}
+        return {"kind": "differences"} | unit | {"differences": listed}
+    return {"kind": type(neighbours).__name__} | unit
+
+
+def _untouched(invariant: Invariant, neighbours: Neighbours) -> int:
+    touched = np.asarray(invariant.determined, dtype=bool).copy()
+    if isinstance(neighbours, Relocations):
+        touched[neighbours.cells] = True
+    elif isinstance(neighbours, Differences):
+        touched[neighbours.matrix.indices] = True
+    else:
+        return 0
+    return int(np.count_nonzero(~touched))
