@@ -4,11 +4,13 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
 from jax import Array
 from numpyro.distributions import constraints
 from numpyro.distributions.transforms import Transform
 
+from cdp_views._checks import UnsupportedError
 from cdp_views.invariants import Invariant
 from cdp_views.support import AffineSubspace
 from cdp_views.views._common import Common, warn_if_noise_drowns
@@ -105,6 +107,16 @@ class PushedView(Common, dist.TransformedDistribution):
     @property
     def centre(self) -> Any:
         return self._push.centre
+
+    @property
+    def exposure(self) -> np.ndarray:
+        weights = self._push.weights
+        if weights is not None and np.ptp(np.asarray(weights)) > 0:
+            raise UnsupportedError(
+                "With weights= the worst pair of an imaged view does not follow from the scales. "
+                "Name the differences to protect against: cdp.differences(V)."
+            )
+        return super().exposure
 
     def sample_noise(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         """Draws of X with A X = 0, the centre not added: (*sample_shape, …, n)."""

@@ -8,12 +8,11 @@ from cdp_views import _checks
 from cdp_views.invariants import Invariant
 from cdp_views.noise import Parts, parts
 from cdp_views.support._totals import check_total
-from cdp_views.views._gaussian import GaussianView
 
 
 def choose(
-    base: Any, invariant: Invariant, table: dict[str, type[GaussianView]], name: str
-) -> tuple[type[GaussianView], Parts]:
+    base: Any, invariant: Invariant, table: dict[str, Any], name: str
+) -> tuple[Any, Parts]:
     """The final class for this base, and the base's parts."""
     if not isinstance(invariant, Invariant):
         raise TypeError(
@@ -22,7 +21,8 @@ def choose(
     pieces = parts(base, invariant.n)
     if pieces.family not in table:
         raise _checks.UnsupportedError(
-            f"cdp.{name} of {pieces.family} noise is not in this version. Use dist.Normal."
+            f"cdp.{name} of {pieces.family} noise is not in this version. Use dist.Normal "
+            "or dist.Laplace."
         )
     return table[pieces.family], pieces
 

@@ -7,6 +7,7 @@ from jax import Array
 from cdp_views.invariants import Invariant, Precision
 from cdp_views.views import _shared
 from cdp_views.views._gaussian import GaussianView
+from cdp_views.views.conditioned_laplace import ConditionedLaplace
 
 
 class ConditionedNormal(GaussianView):
@@ -24,12 +25,12 @@ class ConditionedNormal(GaussianView):
         return shift - law.covariance_product(law.nu * shift)
 
 
-_CLASSES: dict[str, type[GaussianView]] = {"normal": ConditionedNormal}
+_CLASSES: dict[str, Any] = {"normal": ConditionedNormal, "laplace": ConditionedLaplace}
 
 
 def Conditioned(
     base: Any, invariant: Invariant, *, total: Any = None, validate_args: bool | None = None
-) -> GaussianView:
+) -> GaussianView | ConditionedLaplace:
     """The base distribution given that A y = total (Bayesian *revision*).
 
     Density ∝ p(y) on the subspace, with respect to Hausdorff measure. For Normal noise it is the

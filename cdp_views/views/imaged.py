@@ -11,6 +11,8 @@ from cdp_views.invariants import Invariant
 from cdp_views.views import _shared
 from cdp_views.views._gaussian import GaussianView
 from cdp_views.views._image import Image
+from cdp_views.views._pushed import PushedView
+from cdp_views.views.imaged_laplace import ImagedLaplace
 
 
 class ImagedNormal(GaussianView):
@@ -27,18 +29,8 @@ class ImagedNormal(GaussianView):
     def moved(law: Image, shift: Array) -> Array:
         return shift - law.metric.covariance_product(law.weight * shift)
 
-    @property
-    def exposure(self) -> np.ndarray:
-        weights = self._push.weights
-        if weights is not None and np.ptp(np.asarray(weights)) > 0:
-            raise _checks.UnsupportedError(
-                "With weights= the worst pair of an imaged view does not follow from the scales. "
-                "Name the differences to protect against: cdp.differences(V)."
-            )
-        return super().exposure
 
-
-_CLASSES: dict[str, type[GaussianView]] = {"normal": ImagedNormal}
+_CLASSES: dict[str, type[PushedView]] = {"normal": ImagedNormal, "laplace": ImagedLaplace}
 
 
 def Imaged(
@@ -49,7 +41,7 @@ def Imaged(
     weights: Any = None,
     total: Any = None,
     validate_args: bool | None = None,
-) -> GaussianView:
+) -> PushedView:
     """The base distribution with every world moved to its closest world (belief *update*).
 
     The law of argmin_{z : A z = total} Σ w_i (y_i − z_i)², y ~ base. For Normal noise Σ = ΠΔΠᵀ

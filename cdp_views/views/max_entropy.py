@@ -8,6 +8,7 @@ from cdp_views import _checks
 from cdp_views.invariants import Invariant, Precision
 from cdp_views.views import _shared
 from cdp_views.views._gaussian import GaussianView
+from cdp_views.views.max_entropy_laplace import MaxEntropyLaplace
 
 
 class MaxEntropyNormal(GaussianView):
@@ -20,7 +21,7 @@ class MaxEntropyNormal(GaussianView):
         return invariant.equalize(scale**2)
 
 
-_CLASSES: dict[str, type[GaussianView]] = {"normal": MaxEntropyNormal}
+_CLASSES: dict[str, Any] = {"normal": MaxEntropyNormal, "laplace": MaxEntropyLaplace}
 
 
 def MaxEntropy(
@@ -29,7 +30,7 @@ def MaxEntropy(
     *,
     scales: Literal["couple", "shared", "resample", "raise"] = "couple",
     validate_args: bool | None = None,
-) -> GaussianView:
+) -> GaussianView | MaxEntropyLaplace:
     """The law of largest entropy among those with *exactly* the base's marginals and A X = 0.
 
     X ~ N(0, D R D), D = diag σ, with R the correlation matrix of largest determinant on ker A
@@ -65,6 +66,11 @@ def MaxEntropy(
     conditional marginal variances is "challenging" is answered by ν.)
     """
     _checks.choice("scales", scales, ("couple", "shared", "resample", "raise"))
+    if scales != "couple":
+        raise _checks.UnsupportedError(
+            f'`scales="{scales}"` is not in this version. Use scales="couple", which keeps every '
+            "marginal exactly and the totals with probability one."
+        )
     cls, pieces = _shared.choose(base, invariant, _CLASSES, "MaxEntropy")
     return cls(
         invariant, pieces.loc, pieces.scale, pieces.batch_shape, validate_args=validate_args

@@ -1,0 +1,92 @@
+"""Views of Laplace noise that are drawn by way of random scales: what two of them share."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from jax import Array
+
+from cdp_views import _checks
+from cdp_views.invariants import Invariant, Linear, Totals
+from cdp_views.support import AffineSubspace
+from cdp_views.views._common import Common, warn_if_noise_drowns
+
+
+class MixtureView(Common, dist.Distribution):
+    """Noise on ker A for disjoint totals; a subclass gives `sample_noise` and its law."""
+
+    noise_name = "laplace"
+    pytree_data_fields = ("invariant", "loc", "scale")
+
+    def __init__(
+        self,
+        invariant: Invariant,
+        loc: Any,
+        scale: Any,
+        batch_shape: tuple[int, ...],
+        *,
+        shift: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        if shift is not None:
+            raise _checks.UnsupportedError(
+                f"`total` with {self.noise_name} noise is not in this version. Leave it out (the "
+                "base's own totals), use dist.Normal, or cdp.Imaged."
+            )
+        warn_if_noise_drowns(loc, scale)
+        self.invariant, self.loc, self.scale = invariant, loc, scale
+        disjoint(invariant)
+        super().__init__(batch_shape, (invariant.n,), validate_args=validate_args)
+
+    @property
+    def support(self) -> AffineSubspace:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return AffineSubspace(self.invariant, origin=self.loc)
+
+    @property
+    def centre(self) -> Any:
+        return self.loc
+
+    def sample_noise(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
+        """Draws of X with A X = 0, loc not added: (*sample_shape, …, n)."""
+        raise NotImplementedError
+
+    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Array:
+        noise = self.sample_noise(key, sample_shape)
+        return jnp.asarray(self.loc, noise.dtype) + noise
+
+    @property
+    def groups(self) -> Totals:
+        """The disjoint totals behind the invariant."""
+        return disjoint(self.invariant)
+
+    @property
+    def alike(self) -> bool:
+        """Whether |weight|·scale is one number within every group, known from shapes alone."""
+        return self.groups.even and jnp.shape(self.scale)[-1] == 1
+
+
+def disjoint(invariant: Invariant) -> Totals:
+    """The O(n) geometry, where the totals are disjoint or nested."""
+    geometry = invariant.geometry if isinstance(invariant, Linear) else invariant
+    if not isinstance(geometry, Totals):
+        raise _checks.UnsupportedError(
+            "Laplace noise on overlapping totals is in this version only for cdp.Imaged (to "
+            "sample). Use disjoint or nested totals, or dist.Normal."
+        )
+    return geometry
+
+
+def scale_like(view: MixtureView, dtype: Any) -> Array:
+    """λ in the working precision, (…, n) or (…, 1)."""
+    return jnp.asarray(view.scale, dtype)
+
+
+def squared_unit_scales(exponential: Array) -> Array:
+    """s² = 2e of a Laplace as a scale mixture; e = 0 (one draw in 2²³ in float32) is kept off."""
+    return 2 * jnp.maximum(exponential, jnp.finfo(exponential.dtype).eps ** 2)
+
+
+def host_scale(view: Common, what: str) -> np.ndarray:
+    """λ of a single mechanism on the host, (n,)."""
+    return np.broadcast_to(np.asarray(view._one(what), np.float64), (view.invariant.n,))
