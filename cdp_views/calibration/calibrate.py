@@ -24,23 +24,27 @@ def calibrate(
     neighbours: Neighbours,
     *,
     epsilon: float,
-    delta: float,
+    delta: float = 0.0,
     bound: Literal["analytic", "tail"] = "analytic",
 ) -> float:
     """The smallest scale at which the worst difference has δ(ε) ≤ δ.
+
+    Where only the supremum of the loss is known, as of Laplace noise, that is the smallest scale
+    of pure differential privacy, sup ≤ ε, and δ stays unused.
 
     Args:
       view_of_scale: scale ↦ view; more scale must mean more privacy.
       neighbours: the unit of privacy, relocations(inv) for example.
       epsilon: ε > 0 (nats).
-      delta: 0 < δ < 1; well below 1 over the number of records.
+      delta: 0 ≤ δ < 1, well below 1 over the number of records; 0, the default, asks for pure
+        differential privacy, which Normal noise can't give.
       bound: "analytic", exact; or "tail", [L] Theorem 1: simpler and larger, Normal noise only.
 
     Returns:
-      The scale, rounded up: at it δ(ε) ≤ δ was evaluated, not inferred.
+      The scale, rounded up: at it δ(ε) ≤ δ (or sup ≤ ε) was evaluated, not inferred.
 
     Raises:
-      ValueError: the budget is out of range, or no scale keeps it.
+      ValueError: the budget is out of range, δ = 0 for an unbounded loss, or no scale keeps it.
       UnsupportedError: "tail" for a loss that is not normal.
 
     Example:
@@ -54,22 +58,38 @@ def calibrate(
     """
     choice("bound", bound, ("analytic", "tail"))
     _check_budget(epsilon, delta)
-    goal = (analytic_gaussian_mu if bound == "analytic" else tail_bound_mu)(epsilon, delta)
 
     def attempt(scale: float) -> tuple[float, bool]:
         loss = privacy_loss(view_of_scale(scale), neighbours)
+        if np.isfinite(loss.pure_epsilon) and (delta == 0 or loss.kind != "exact"):
+            return _attempt_pure(loss, epsilon, bound)
+        if delta == 0:
+            raise ValueError(
+                "`delta` must be above 0 for a loss without a largest value, as of Normal noise; "
+                "got 0. Give delta, 1e-10 for example, or use Laplace noise."
+            )
+        goal = (analytic_gaussian_mu if bound == "analytic" else tail_bound_mu)(epsilon, delta)
         mu = _equivalent_mu(loss, epsilon, bound)
         return mu / goal, bool(mu <= goal and loss.delta(epsilon) <= delta)
 
     return _smallest(attempt)
 
 
+def _attempt_pure(loss: PrivacyLoss, epsilon: float, bound: str) -> tuple[float, bool]:
+    if bound == "tail":
+        raise UnsupportedError(
+            '`bound` "tail" is defined for a normal privacy loss only. Use "analytic".'
+        )
+    pure = loss.pure_epsilon
+    return pure / epsilon, bool(pure <= epsilon)
+
+
 def _check_budget(epsilon: float, delta: float) -> None:
     if not (np.ndim(epsilon) == 0 and np.isfinite(epsilon) and epsilon > 0):
         raise ValueError(f"`epsilon` must be positive; got {epsilon}. Give one finite number.")
-    if not (np.ndim(delta) == 0 and 0 < delta < 1):
+    if not (np.ndim(delta) == 0 and 0 <= delta < 1):
         raise ValueError(
-            f"`delta` must lie strictly between 0 and 1; got {delta}. "
+            f"`delta` must be at least 0 and below 1; got {delta}. "
             "Take it well below 1 over the number of records."
         )
 
@@ -90,8 +110,8 @@ def _equivalent_mu(loss: PrivacyLoss, epsilon: float, bound: str) -> float:
 def _smallest(attempt: Callable[[float], tuple[float, bool]]) -> float:
     """The smallest scale that `attempt` accepts; it also returns how many times too exposed.
 
-    Loss is inversely proportional to scale for Normal noise, so the second guess is right to
-    rounding; otherwise secants in logarithms, kept inside a bracket.
+    Loss is inversely proportional to scale for Normal and Laplace noise, so the second guess is
+    right to rounding; otherwise secants in logarithms, kept inside a bracket.
     """
     scale, low, high = 1.0, 0.0, np.inf
     tried: list[tuple[float, float]] = []

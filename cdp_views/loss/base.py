@@ -12,21 +12,23 @@ class Loss(ABC):
     """Laws of the privacy loss L(Y) = log p(Y) − log p′(Y), one for each of m differences.
 
     p is the law of the release, p′ that of the release of a neighbour q + v. A subclass gives
-    `delta`, `epsilon`, `sup`, `take` and `kind`; numbers are host float64 and shaped (m,).
+    `delta`, `epsilon`, `take`, `sup` and `kind`; numbers are host float64 and shaped (m,).
 
     Reference: Dwork and Rothblum 2016 (privacy loss); Balle and Wang 2018, Theorem 5 (profile).
     """
 
     kind: Kind
-    """"exact", "bound" (the truth is at most this) or "estimate" (see `stderr`)."""
+    """Of `delta`, `epsilon` and `guess_rate`: "exact", "bound" (truth at most this), "estimate"."""
+
+    sup: np.ndarray
+    """(m,) the largest possible loss: ε of pure differential privacy, infinite if unbounded."""
+
+    sup_kind: Kind = "exact"
+    """Of `sup`, which can be exact where the rest of the law is not; "bound" for an infinite one
+    that only says that nothing is proved."""
 
     stderr: np.ndarray | None = None
-    """(m,) standard error of δ where it is estimated, else None."""
-
-    @property
-    @abstractmethod
-    def sup(self) -> np.ndarray:
-        """(m,) the largest possible loss: ε of pure differential privacy, infinite if unbounded."""
+    """(m,) standard error of `guess_rate` where it is estimated, else None."""
 
     @abstractmethod
     def delta(self, epsilon: float | np.ndarray) -> np.ndarray:
@@ -39,6 +41,14 @@ class Loss(ABC):
     @abstractmethod
     def take(self, indices: np.ndarray) -> Self:
         """The laws of the differences at `indices`."""
+
+    def delta_stderr(self, epsilon: float | np.ndarray) -> np.ndarray | None:
+        """(m,) standard error of `delta(epsilon)`; None unless it is an estimate."""
+        return None
+
+    def epsilon_stderr(self, delta: float | np.ndarray) -> np.ndarray | None:
+        """(m,) standard error of `epsilon(delta)`; None unless it is an estimate."""
+        return None
 
     def frontier(self) -> np.ndarray:
         """Indices of differences among which the worst is found at every ε.

@@ -8,29 +8,35 @@ from scipy import sparse
 from cdp_views._checks import UnsupportedError
 from cdp_views.loss import Loss
 from cdp_views.neighbours import Neighbours
+from cdp_views.privacy.estimate import DRAWS, estimate_loss, exposure_of
 from cdp_views.privacy.result import PrivacyLoss
 from cdp_views.privacy.worst import name_difference
 
 
 def privacy_loss(
-    view: Any, neighbours: Neighbours, *, query: Any = None, key: Any = None
+    view: Any, neighbours: Neighbours, *, query: Any = None, key: Any = None, draws: int = DRAWS
 ) -> PrivacyLoss:
     """What publishing a draw of `view`, and the totals with it, gives away.
 
     The loss L(y) = log p(y − q) − log p(y − q − v), at most over the differences v of `neighbours`.
 
     Args:
-      view: a view of a noise, with its true answers (or any, as the noise is additive).
+      view: a view of a noise, with its true answers (or any, as the noise is additive). With `key`
+        any distribution over the n cells whose neighbour has the same law moved by v: it needs
+        `sample` and `log_prob`, and `invariant` where totals are published with it.
       neighbours: relocations(inv), differences(V), …: the unit of privacy.
       query: (r, n) if only these combinations of the cells are published, else all cells are.
-      key: a JAX key, the request for an estimate where nothing exact exists (not built yet).
+      key: a JAX key, the request for an estimate where nothing exact exists. What is exact stays
+        so (`pure_epsilon` of Laplace noise); figures that without a key are bounds become
+        estimates, of at most four differences that look worst (see `scope`). Not of a `query`.
+      draws: draws of that estimate.
 
     Returns:
       PrivacyLoss: epsilon(delta), delta(epsilon), pure_epsilon, mu, rho, guess_rate, worst.
 
     Raises:
       ValueError: a difference changes a total, or the view is a batch.
-      UnsupportedError: the law of this view's loss is not known.
+      UnsupportedError: the law of this view's loss is not known and no key was given.
 
     Example:
       >>> import cdp_views as cdp, jax.numpy as jnp, numpyro.distributions as dist
@@ -46,29 +52,55 @@ def privacy_loss(
             f"`view` must be one release; got a batch of shape {tuple(view.batch_shape)}. "
             "Index the batch, or build one view per release."
         )
-    if not hasattr(view, "loss"):
-        what = "states no law of its privacy loss" if key is None else "can't be estimated yet"
-        raise UnsupportedError(
-            f"`view` of type {type(view).__name__} {what}: estimates by simulation (`key`) come "
-            "in a later version. Use MaxEntropy, Conditioned or Imaged with Normal noise."
-        )
-    inv = view.invariant
-    if neighbours.n != inv.n:
+    inv = getattr(view, "invariant", None)
+    if inv is not None and neighbours.n != inv.n:
         raise ValueError(
             f"`neighbours` must cover the {inv.n} cells of the view; got {neighbours.n}. "
             "Build them from the view's own invariant."
         )
-    differences = sparse.csr_array(neighbours.shortlist(view.exposure))
-    _check_kept(differences, inv)
-    law = view.loss(differences, query=query)
-    candidates = law.frontier()
-    law = law.take(candidates)
-    row = int(candidates[_worst(law)])
+    differences = sparse.csr_array(neighbours.shortlist(exposure_of(view, neighbours.n)))
+    if inv is not None:
+        _check_kept(differences, inv)
+    law, rows, scope = _law(view, differences, query, key, draws)
     return PrivacyLoss(
         law=law,
-        worst=name_difference(differences, row, inv),
+        worst=name_difference(differences, int(rows[_worst(law)]), inv),
         sensitivity=float(np.sqrt(np.max(differences.power(2).sum(axis=1)))),
         neighbours=neighbours.describe(),
+        scope=scope,
+    )
+
+
+def _law(
+    view: Any, differences: sparse.csr_array, query: Any, key: Any, draws: int
+) -> tuple[Loss, np.ndarray, str]:
+    """The laws that can be worst, the difference of each, and what an estimate covers."""
+    law, missing = None, None
+    if hasattr(view, "loss"):
+        try:
+            law = view.loss(differences, query=query)
+        except UnsupportedError as reason:
+            missing = reason
+    if law is None and (key is None or query is not None):
+        raise missing or _no_law(view, query)
+    if law is not None and (law.kind == "exact" or key is None or query is not None):
+        rows = law.frontier()
+        return law.take(rows), rows, ""
+    estimate, rows = estimate_loss(view, differences, key=key, draws=draws, bounded=law)
+    many, tried = differences.shape[0], len(np.unique(rows))
+    scope = f"estimated from {draws:,} draws, for {tried} of {many:,} differences that look worst"
+    return estimate, rows, scope
+
+
+def _no_law(view: Any, query: Any) -> UnsupportedError:
+    what = f"`view` of type {type(view).__name__} states no law of its privacy loss"
+    if query is not None:
+        return UnsupportedError(
+            f"{what}, and none can be estimated for a `query`. Ask about all cells, with key=."
+        )
+    return UnsupportedError(
+        f"{what}. Pass key=jax.random.key(...) for an estimate with its standard error, or use "
+        "MaxEntropy, Conditioned or Imaged with Normal noise."
     )
 
 

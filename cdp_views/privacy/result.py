@@ -16,13 +16,15 @@ _SHOWN_DELTA = 1e-10
 class PrivacyLoss:
     """What a release gives away about one unit of privacy, at most over its differences.
 
-    Every number is the maximum over the differences tried, at the ε or δ asked for.
+    Every number is the maximum over the differences tried, at the ε or δ asked for. `kind` says
+    what `epsilon`, `delta` and `guess_rate` are, `pure_kind` what `pure_epsilon` is.
 
     Args:
       law: laws of the loss of the differences that can be worst.
       worst: the difference that is protected least.
       sensitivity: largest Euclidean norm ‖v‖₂ of the differences tried, in records.
       neighbours: the unit of privacy in words.
+      scope: what an estimate covers, in words; empty where nothing is estimated.
 
     Example:
       >>> from cdp_views.loss import GaussianLoss
@@ -39,6 +41,7 @@ class PrivacyLoss:
     worst: WorstDifference
     sensitivity: float
     neighbours: str
+    scope: str = ""
 
     def epsilon(self, delta: float) -> float:
         """The smallest ε ≥ 0 with δ(ε) ≤ δ, rounded up; δ in [0, 1]."""
@@ -70,26 +73,44 @@ class PrivacyLoss:
 
     @property
     def kind(self) -> str:
-        """Whether the numbers are "exact", a "bound" (truth at most this) or an "estimate"."""
+        """What ε, δ and guess rate are: "exact", a "bound" (truth at most it) or an "estimate"."""
         return self.law.kind
 
     @property
+    def pure_kind(self) -> str:
+        """Whether `pure_epsilon` is "exact" or a "bound" (an infinite one: nothing is proved)."""
+        return self.law.sup_kind
+
+    @property
     def stderr(self) -> float | None:
-        """Largest standard error of δ where it is estimated, else None."""
-        return None if self.law.stderr is None else _largest(self.law.stderr)
+        """Standard error of `guess_rate` where it is estimated, else None."""
+        return _beside(self.law.stderr, self.law.guess_rate)
+
+    def delta_stderr(self, epsilon: float) -> float | None:
+        """Standard error of `delta(epsilon)` where it is estimated, else None."""
+        return _beside(self.law.delta_stderr(epsilon), self.law.delta(epsilon))
+
+    def epsilon_stderr(self, delta: float) -> float | None:
+        """Standard error of `epsilon(delta)` where it is estimated, else None."""
+        return _beside(self.law.epsilon_stderr(delta), self.law.epsilon(delta))
 
     def __str__(self) -> str:
-        epsilon = self.epsilon(_SHOWN_DELTA)
-        numbers = [f"epsilon {epsilon:.6g} at delta {_SHOWN_DELTA:g}"]
-        if np.isfinite(self.pure_epsilon):
-            numbers.append(f"pure epsilon {self.pure_epsilon:.6g}")
+        epsilon, pure = self.epsilon(_SHOWN_DELTA), self.pure_epsilon
+        numbers = []
+        # Few draws, or a supremum alone, say nothing at so small a δ that pure ε does not say.
+        if self.kind == "exact":
+            numbers.append(f"epsilon {epsilon:.6g} at delta {_SHOWN_DELTA:g}")
+        if np.isfinite(pure):
+            numbers.append(f"pure epsilon {pure:.6g} ({self.pure_kind})")
         if hasattr(self.law, "mu"):
             numbers.append(f"mu {self.mu:.6g}, rho {self.rho:.6g}")
-        numbers.append(f"guess rate {self.guess_rate:.6g}")
-        error = "" if self.stderr is None else f", standard error of delta {self.stderr:.2g}"
+        at_most = "at most " if self.kind == "bound" else ""
+        error = "" if self.stderr is None else f" ± {self.stderr:.2g} (standard error)"
+        numbers.append(f"guess rate {at_most}{self.guess_rate:.6g}{error}")
         lines = [
-            f"Privacy loss ({self.kind}{error})",
+            f"Privacy loss ({self.kind})",
             f"  unit of privacy: {self.neighbours}",
+            *([f"  {self.scope}"] if self.scope else []),
             *(f"  {number}" for number in numbers),
             f"  least protected: {self.worst}",
         ]
@@ -105,6 +126,11 @@ class PrivacyLoss:
                 "Use delta(epsilon), epsilon(delta) or guess_rate, which hold for every loss."
             )
         return _largest(value)
+
+
+def _beside(errors: np.ndarray | None, values: np.ndarray) -> float | None:
+    """The error of the largest value."""
+    return None if errors is None else float(errors[np.argmax(values)])
 
 
 def _largest(values: np.ndarray) -> float:

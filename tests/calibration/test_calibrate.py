@@ -8,7 +8,7 @@ from scipy import sparse
 
 from cdp_views._checks import UnsupportedError
 from cdp_views.calibration import calibrate
-from cdp_views.loss import GaussianLoss, Loss, analytic_gaussian_mu, tail_bound_mu
+from cdp_views.loss import BoundedLoss, GaussianLoss, Loss, analytic_gaussian_mu, tail_bound_mu
 from cdp_views.neighbours import relocations
 from cdp_views.privacy import privacy_loss
 
@@ -151,12 +151,63 @@ def test_bad_epsilon(epsilon):
         calibrate(Counted(lambda s: 1 / s), NEAR, epsilon=epsilon, delta=0.1)
 
 
-@pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, 2.0, np.nan])
+@pytest.mark.parametrize("delta", [1.0, -0.1, 2.0, np.nan])
 def test_bad_delta(delta):
-    with pytest.raises(
-        ValueError, match=r"^`delta` must lie strictly between 0 and 1; got [^\n]+$"
-    ):
+    with pytest.raises(ValueError, match=r"^`delta` must be at least 0 and below 1; got [^\n]+$"):
         calibrate(Counted(lambda s: 1 / s), NEAR, epsilon=1.0, delta=delta)
+
+
+def bounded_family(exposure, calls=None, *, held=float):
+    """Pure ε = exposure/scale, the scale held as `held`."""
+
+    def view(scale):
+        if calls is not None:
+            calls.append(scale)
+        law = BoundedLoss([exposure / float(held(scale))])
+        return SimpleNamespace(invariant=INV, exposure=np.ones(3), loss=lambda V, query=None: law)
+
+    return view
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1 / 3, 1.0, 50.0, 1e6])
+@pytest.mark.parametrize("exposure", [1e-12, 2.0, 1 / 7, 3e15])
+@pytest.mark.parametrize("delta", [0.0, 1e-10, 0.5])
+def test_pure_epsilon(epsilon, exposure, delta):
+    calls = []
+    family = bounded_family(exposure, calls)
+    scale = calibrate(family, NEAR, epsilon=epsilon, delta=delta)
+    assert len(calls) <= 3
+    assert privacy_loss(family(scale), NEAR).pure_epsilon <= epsilon
+    assert scale == pytest.approx(exposure / epsilon, rel=2e-13)  # δ is not used
+
+
+@settings(max_examples=40)
+@given(st.floats(-6, 6), st.floats(-9, 9))
+def test_pure_epsilon_is_never_exceeded(log_epsilon, log_exposure):
+    epsilon, family = 10**log_epsilon, bounded_family(10**log_exposure)
+    scale = calibrate(family, NEAR, epsilon=epsilon)
+    assert privacy_loss(family(scale), NEAR).pure_epsilon <= epsilon
+    assert privacy_loss(family(scale * (1 - 3e-13)), NEAR).pure_epsilon > epsilon
+
+
+@pytest.mark.parametrize("exposure", [1.0, 1.7, 0.013, 1e5])
+def test_pure_epsilon_of_a_view_that_rounds_its_scale(exposure):
+    calls = []
+    family = bounded_family(exposure, calls, held=np.float32)
+    scale = calibrate(family, NEAR, epsilon=1.0)
+    assert len(calls) <= 8
+    assert privacy_loss(family(scale), NEAR).pure_epsilon <= 1.0
+    assert privacy_loss(family(scale * (1 - 1e-6)), NEAR).pure_epsilon > 1.0
+
+
+def test_pure_epsilon_is_refused_to_normal_noise():
+    with pytest.raises(ValueError, match=r"^`delta` must be above 0 [^\n]*use Laplace noise\.$"):
+        calibrate(Counted(lambda s: 1 / s), NEAR, epsilon=1.0)
+
+
+def test_the_tail_bound_is_of_normal_noise():
+    with pytest.raises(UnsupportedError, match=r'^`bound` "tail" [^\n]+$'):
+        calibrate(bounded_family(1.0), NEAR, epsilon=1.0, bound="tail")
 
 
 def test_bad_bound():

@@ -181,8 +181,12 @@ def test_a_view_of_other_cells_is_refused(one_total, conditioned):
         privacy_loss(conditioned(one_total(), SIGMA), relocations(one_total(4)))
 
 
-@pytest.mark.parametrize("key", [None, object()])
-def test_a_stranger_is_refused_with_the_way_out(one_total, key):
+@pytest.mark.parametrize(
+    ("key", "match"), [(None, r"Pass key=jax.random.key"), (0, r"no `sample` and `log_prob`")]
+)
+def test_a_stranger_is_refused_with_the_way_out(one_total, key, match):
     stranger = SimpleNamespace(sample=None, log_prob=None)
-    with pytest.raises(UnsupportedError, match=r"`key`[^\n]* Use MaxEntropy"):
+    with pytest.raises(
+        UnsupportedError, match=rf"^`view`[^\n]* {match}[^\n]*use MaxEntropy|Use Max"
+    ):
         privacy_loss(stranger, relocations(one_total()), key=key)
