@@ -38,7 +38,11 @@ class Segments:
             width = None
         sizes = np.bincount(labels, minlength=count + 1)[:count]
         return Segments(
-            jnp.asarray(labels, dtype=jnp.int32), jnp.asarray(sizes, dtype=jnp.int32), n, count, width
+            jnp.asarray(labels, dtype=jnp.int32),
+            jnp.asarray(sizes, dtype=jnp.int32),
+            n,
+            count,
+            width,
         )
 
     @property

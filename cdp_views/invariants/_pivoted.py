@@ -48,7 +48,7 @@ class Pivoted(Precision):
 
     @property
     def logdet(self) -> Array:
-        seg, b = self.invariant.segments, self.invariant._weights_like(self.nu.dtype)
+        b = self.invariant._weights_like(self.nu.dtype)
         positive = self.kappa > 0
         log_rest = jnp.where(self.pivot, 0, jnp.log(jnp.where(self.pivot, 1, self.nu)))
         log_pivot = jnp.log(self._of_pivot(b) ** 2 / self.invariant._norm2(b))
@@ -97,7 +97,8 @@ class Pivoted(Precision):
         at_pivot = sparse.csr_array(queries[:, np.flatnonzero(pivot)])
         order = labels[np.flatnonzero(pivot)]
         at_pivot = sparse.csr_array(
-            (at_pivot.data, order[at_pivot.indices], at_pivot.indptr), shape=(queries.shape[0], count)
+            (at_pivot.data, order[at_pivot.indices], at_pivot.indptr),
+            shape=(queries.shape[0], count),
         )
         reduced = sparse.csr_array(queries - at_pivot @ spread_pivot)  # 0 at every pivot
         nu = np.asarray(self._nu_rest, dtype=np.float64)
@@ -118,7 +119,9 @@ class Pivoted(Precision):
         b = self.invariant._weights_like(self.nu.dtype)
         share = np.asarray(b / self.nu / self._total_share(b), dtype=np.float64)
         rows = self.invariant.matrix
-        pattern = sparse.csr_array((share[rows.indices], rows.indices, rows.indptr), shape=rows.shape)
+        pattern = sparse.csr_array(
+            (share[rows.indices], rows.indices, rows.indptr), shape=rows.shape
+        )
         return sparse.csr_array(queries - sparse.csr_array(queries @ pattern.T) @ rows)
 
     def _total_share(self, b: Array) -> Array:
@@ -138,7 +141,9 @@ class Pivoted(Precision):
         """F at the remaining cells of every group, 0 at pivots and free cells."""
         b = self.invariant._weights_like(self.nu.dtype)
         whole = self.invariant.segments.spread(self._of_pivot(b))
-        return jnp.where(self.pivot | ~self.invariant.segments.member, 0, b / jnp.where(whole != 0, whole, 1))
+        return jnp.where(
+            self.pivot | ~self.invariant.segments.member, 0, b / jnp.where(whole != 0, whole, 1)
+        )
 
     @property
     def _s(self) -> Array:

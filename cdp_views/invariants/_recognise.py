@@ -7,8 +7,11 @@ from scipy import sparse
 
 
 class Disjoint(NamedTuple):
-    """Disjoint totals equivalent to the rows: labels (n,) with −1 for free cells, weights (n,),
-    and the combination (groups, k) that turns the rows' totals into the groups' totals."""
+    """Disjoint totals equivalent to the rows.
+
+    `labels` (n,) is −1 for free cells; `combination` (groups, k) turns the rows' totals into the
+    groups' totals.
+    """
 
     labels: np.ndarray
     weights: np.ndarray
@@ -52,6 +55,8 @@ def disjoint(rows: sparse.csr_array) -> Disjoint | None:
         members.append(cells[fresh])
         recipe.append(own)
     entries = [(g, row, x) for g, own in enumerate(recipe) for row, x in own.items() if x != 0]
-    g, row, x = (np.array(column) for column in zip(*entries, strict=True)) if entries else ([],) * 3
+    g, row, x = (
+        (np.array(column) for column in zip(*entries, strict=True)) if entries else ([],) * 3
+    )
     combination = sparse.csr_array((x, (g, row)), shape=(len(members), k), dtype=np.float64)
     return Disjoint(labels, weights, combination)

@@ -48,9 +48,10 @@ def linear(A: Any) -> Invariant:
     if groups is not None:
         geometry = Totals.of(groups.labels, None, groups.weights)
         k = rows.shape[0]
-        same_order = groups.combination.shape[0] == k and (
-            groups.combination != sparse.eye_array(k)
-        ).nnz == 0
+        same_order = (
+            groups.combination.shape[0] == k
+            and (groups.combination != sparse.eye_array(k)).nnz == 0
+        )
         if same_order:
             return geometry
         return Linear(Rows.of(rows), Rows.of(groups.combination), geometry)
@@ -64,7 +65,9 @@ def linear(A: Any) -> Invariant:
     size = np.sqrt(rows.power(2).sum(axis=1))
     weight = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
     # A x = t and x = Q y: y = (W A Q)⁺ W t, rows weighted to equal size so that rank is relative
-    combination = np.linalg.pinv((rows @ geometry.matrix.T).toarray() * weight[:, None], rcond=1e-12)
+    combination = np.linalg.pinv(
+        (rows @ geometry.matrix.T).toarray() * weight[:, None], rcond=1e-12
+    )
     return Linear(Rows.of(rows), Rows.of(sparse.csr_array(combination * weight)), geometry)
 
 
@@ -142,12 +145,16 @@ def _matrix(A: Any) -> sparse.csr_array:
         try:
             dense = np.atleast_2d(np.asarray(A, dtype=np.float64))
         except (TypeError, ValueError):
-            raise ValueError("`A` must be a matrix of numbers (k, n), dense or scipy.sparse.") from None
+            raise ValueError(
+                "`A` must be a matrix of numbers (k, n), dense or scipy.sparse."
+            ) from None
         if dense.ndim != 2:
             raise ValueError(f"`A` must be a matrix (k, n); got shape {dense.shape}.")
         rows = sparse.csr_array(dense)
     if rows.shape[1] == 0:
-        raise ValueError(f"`A` must have at least one column (one per cell); got shape {rows.shape}.")
+        raise ValueError(
+            f"`A` must have at least one column (one per cell); got shape {rows.shape}."
+        )
     if not np.all(np.isfinite(rows.data)):
         bad = int(np.searchsorted(rows.indptr, np.argmin(np.isfinite(rows.data)), "right")) - 1
         raise ValueError(f"`A` must be finite; row {bad} is not. Drop or correct that row.")

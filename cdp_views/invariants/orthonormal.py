@@ -44,7 +44,8 @@ class Orthonormal(Invariant):
         scaled = (rows / np.where(size > 0, size, 1))[size[:, 0] > 0]
         if scaled.size == 0:
             return Orthonormal(np.zeros((n, 0)), np.zeros((0, 0)), np.zeros(n), n, 0)
-        (packed, tau), upper, _ = scipy.linalg.qr(scaled.T, mode="raw", pivoting=True)
+        factors: Any = scipy.linalg.qr(scaled.T, mode="raw", pivoting=True)
+        (packed, tau), upper, _ = factors
         diagonal = np.abs(np.diag(upper))
         rank = int(np.sum(diagonal > max(k, n) * np.finfo(float).eps * diagonal[0]))
         u = np.tril(packed[:, :rank], -1)
@@ -84,7 +85,9 @@ class Orthonormal(Invariant):
 
     def lift(self, total: Any) -> Array:
         t = jnp.asarray(total)
-        return self._reflect(jnp.concatenate([t, jnp.zeros((*t.shape[:-1], self.dim), t.dtype)], -1))
+        return self._reflect(
+            jnp.concatenate([t, jnp.zeros((*t.shape[:-1], self.dim), t.dtype)], -1)
+        )
 
     def project(self, x: Any) -> Array:
         x = self._shaped("x", x)

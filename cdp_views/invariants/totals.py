@@ -79,7 +79,7 @@ class Totals(Invariant):
         labels = np.where(labels < 0, count, labels)
         b = None
         if weights is not None:
-            b = _weights(weights, n, labels, names)
+            b = _weights(weights, n)
             labels = np.where(b == 0, count, labels)
             used = np.bincount(labels, minlength=count + 1)[:count] > 0
             if not used.all():
@@ -236,22 +236,22 @@ class Totals(Invariant):
     def _require_balance(self, c: Array, feasible: Array, gap: Array) -> None:
         if not _checks.is_concrete(c, feasible) or bool(jnp.all(feasible)):
             return
-        c, feasible, gap = (np.asarray(a) for a in (c, feasible, gap))
-        first = tuple(np.argwhere(~feasible)[0])
+        sizes, balanced = np.asarray(c), np.asarray(feasible)
+        first = tuple(np.argwhere(~balanced)[0])
         group = int(first[-1])
         cells = np.flatnonzero(np.asarray(self.segments.labels) == group)
-        size = c[first[:-1]][cells]
+        size = sizes[first[:-1]][cells]
         cell = int(cells[size.argmax()])
         share = size.max() / size.sum()
         if len(cells) == 2:
             problem = "its two cells must have equal |weight|·scale"
-        elif abs(gap[first]) < 1e-12:
+        elif abs(float(gap[first])) < 1e-12:
             problem = "it makes up exactly half of its group, so the law has no density there"
         else:
             problem = "it must stay below half"
         raise _checks.InfeasibleError(
-            f"`scale` is out of balance: |weight|·scale of cell {cell} is {share:.4g} of the sum in "
-            f"group {_called(self.names, group)}; {problem}. Lower that cell's scale (or raise "
+            f"`scale` is out of balance: |weight|·scale of cell {cell} is {share:.4g} of the sum "
+            f"in group {_called(self.names, group)}; {problem}. Lower that cell's scale (or raise "
             "others), or use cdp.Conditioned or cdp.Imaged, which shrink scales instead."
         )
 
@@ -263,7 +263,11 @@ class Totals(Invariant):
         return jnp.asarray(self.weights, dtype)
 
     def _norm2(self, b: Array) -> Array:
-        return self.segments.sizes.astype(b.dtype) if self.weights is None else self.segments.sum(b * b)
+        return (
+            self.segments.sizes.astype(b.dtype)
+            if self.weights is None
+            else self.segments.sum(b * b)
+        )
 
     def _outside(self, t: Array, value: float) -> Array:
         return jnp.where(self.segments.member, self.segments.spread(t), value)
@@ -289,11 +293,13 @@ def _loosest(invariant: Totals, nu: Array) -> Pivoted:
     return Pivoted.of(invariant, nu, invariant.segments.last_argmax(looseness), None)
 
 
-def _weights(weights: Any, n: int, labels: np.ndarray, names: np.ndarray | None) -> np.ndarray:
+def _weights(weights: Any, n: int) -> np.ndarray:
     try:
         b = np.asarray(weights, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError("`weights` must be numbers, one per cell. Convert the column first.") from None
+        raise ValueError(
+            "`weights` must be numbers, one per cell. Convert the column first."
+        ) from None
     if b.shape != (n,):
         raise ValueError(f"`weights` must have shape ({n},), one per cell; got {b.shape}.")
     _checks.finite("weights", b, "Drop the cell or give it a weight.")

@@ -74,7 +74,9 @@ def solve_max_entropy(invariant: Invariant, scale: Any) -> MaxEntropySolution:
     sigma = np.asarray(scale, dtype=np.float64)
     _checks.positive("scale", sigma, "Every cell needs a standard deviation above 0.")
     if sigma.shape not in ((), (1,), (invariant.n,)):
-        raise ValueError(f"`scale` must be a number or have shape ({invariant.n},); got {sigma.shape}.")
+        raise ValueError(
+            f"`scale` must be a number or have shape ({invariant.n},); got {sigma.shape}."
+        )
     sigma = np.array(np.broadcast_to(sigma, (invariant.n,)))
     geometry = invariant.geometry if isinstance(invariant, Linear) else invariant
     if not isinstance(geometry, Totals):

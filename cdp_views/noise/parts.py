@@ -50,7 +50,9 @@ def _floating(value: Any) -> Any:
     """Python and NumPy numbers as host float64, JAX arrays as they are."""
     if isinstance(value, int | float | np.ndarray | np.generic):
         return np.asarray(value, dtype=np.float64)
-    return value if jnp.issubdtype(value.dtype, jnp.floating) else value.astype(jnp.result_type(float))
+    return (
+        value if jnp.issubdtype(value.dtype, jnp.floating) else value.astype(jnp.result_type(float))
+    )
 
 
 def _scale(scale: Any, n: int) -> Any:

@@ -31,7 +31,9 @@ def node_count(c: Any, segments: Segments) -> int:
     largest, square = np.zeros(count + 1), np.zeros(count + 1)
     np.maximum.at(largest, labels, c)
     np.add.at(square, labels, c * c)
-    share = np.max((largest[:count] ** 2 / square[:count])[np.asarray(segments.sizes) > 1], initial=0.0)
+    share = np.max(
+        (largest[:count] ** 2 / square[:count])[np.asarray(segments.sizes) > 1], initial=0.0
+    )
     return int(np.clip(math.ceil(6 * float(_reach(np.float64(share)))), 24, _MOST_NODES))
 
 
@@ -52,7 +54,7 @@ def log_density_at_zero(c: Array, segments: Segments, nodes: int = _MOST_NODES) 
     @jax.custom_jvp
     def value(c: Array) -> Array:
         norm, h, step = _grid(c, segments, nodes)
-        mass, _ = _integrate(c, segments, nodes, lambda t: jnp.zeros(()))
+        mass, _ = _integrate(c, segments, nodes, lambda _: jnp.zeros(()))
         many = jnp.log(mass * step) - jnp.log(math.pi * norm * jnp.sqrt(h))
         return jnp.where(segments.sizes == 1, -jnp.log(2 * norm), many)
 
@@ -68,9 +70,7 @@ def log_density_at_zero(c: Array, segments: Segments, nodes: int = _MOST_NODES) 
     return value(c)
 
 
-def average(
-    c: Array, segments: Segments, nodes: int, function: Callable[[Array], Array]
-) -> Array:
+def average(c: Array, segments: Segments, nodes: int, function: Callable[[Array], Array]) -> Array:
     """E function(ω), cell by cell, under the law ∝ Π(1 + c_i²ω²)⁻¹ of each cell's group.
 
     `function` maps the group's ω ≥ 0 spread over cells (…, n) to (…, n) and must be even in ω.
@@ -81,7 +81,8 @@ def average(
 
 def _reach(h: Any) -> Any:
     """w where cosh(w)^{1−2/h} has fallen to e^{−40}."""
-    xp = np if isinstance(h, np.generic) else jnp
+    xp: Any = np if isinstance(h, np.generic) else jnp
+    h = xp.asarray(h)
     over = xp.expm1(40 * h / (2 - h))
     return xp.log1p(over + xp.sqrt(over * (2 + over)))
 

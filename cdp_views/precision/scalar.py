@@ -64,7 +64,9 @@ def balance_totals(c: Array, segments: Segments) -> Balance:
     regular = ~(single | pair)
     u, iterations = _root(p, regular, jnp.where(single, 0.5, 1.0), pivot, seg)
     pieces = _pieces(p, seg.spread(u))
-    theta = jnp.where(pivot, 1.0 - 0.5 / jnp.where(pivot, seg.spread(u), 1.0), (1.0 + pieces.root_over_u) / 2)
+    theta = jnp.where(
+        pivot, 1.0 - 0.5 / jnp.where(pivot, seg.spread(u), 1.0), (1.0 + pieces.root_over_u) / 2
+    )
     theta = jnp.where(seg.member, theta, 1.0)
     return Balance(theta, u, pivot, feasible, gap, iterations)
 
@@ -89,7 +91,9 @@ def _pieces(p: Array, u: Array) -> _Pieces:
     return _Pieces(g, slope, h_plus_e / whole, jnp.where(inside, h / t, 1.0))
 
 
-def _root(p: Array, regular: Array, fixed: Array, pivot: Array, seg: Segments) -> tuple[Array, Array]:
+def _root(
+    p: Array, regular: Array, fixed: Array, pivot: Array, seg: Segments
+) -> tuple[Array, Array]:
     """u of every regular group, `fixed` elsewhere; implicit derivatives through `custom_root`."""
     second = seg.last_argmax(jnp.where(pivot, -1.0, p)) & ~pivot
     largest, others = seg.sum(jnp.where(second, p, 0.0)), jnp.where(second, 0.0, p)
@@ -100,8 +104,11 @@ def _root(p: Array, regular: Array, fixed: Array, pivot: Array, seg: Segments) -
         return jnp.where(regular, total, fixed - u)
 
     solve = partial(
-        _iterate, others=lax.stop_gradient(others), largest=lax.stop_gradient(largest),
-        regular=regular, seg=seg,
+        _iterate,
+        others=lax.stop_gradient(others),
+        largest=lax.stop_gradient(largest),
+        regular=regular,
+        seg=seg,
     )
     start = jnp.broadcast_to(fixed, (*p.shape[:-1], seg.count)).astype(p.dtype)
     return lax.custom_root(
@@ -121,7 +128,9 @@ def _iterate(
     above = at_one >= 1  # G(1) ≥ 1, so u ≥ 1
     s2_safe = jnp.where(s2 > 0, s2, 1.0)
     # Brackets are widened: one that is exact to rounding makes the safeguard bisect at ties.
-    low = jnp.where(s2 >= 1, 0.45 * s2, 0.9 * jnp.maximum((s1 - 1) / jnp.maximum(seg.sizes - 1, 1), tiny))
+    low = jnp.where(
+        s2 >= 1, 0.45 * s2, 0.9 * jnp.maximum((s1 - 1) / jnp.maximum(seg.sizes - 1, 1), tiny)
+    )
     high = jnp.where(s2 >= 1, 2 * s2, 1.0)
     low = jnp.where(above, jnp.maximum(low, 0.9), low)
     high = jnp.where(above, jnp.maximum(high, 2.0), jnp.minimum(high, 1.1))
@@ -156,7 +165,9 @@ def _iterate(
 
     done = jnp.broadcast_to(~regular, u.shape)
     low, high = jnp.broadcast_to(low, u.shape), jnp.broadcast_to(high, u.shape)
-    u, _, _, _, count = lax.while_loop(unfinished, step, (u, low, high, done, jnp.zeros((), jnp.int32)))
+    u, _, _, _, count = lax.while_loop(
+        unfinished, step, (u, low, high, done, jnp.zeros((), jnp.int32))
+    )
     return u, count
 
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 from numpyro.distributions import constraints
 from numpyro.distributions.transforms import Transform, biject_to
@@ -11,8 +10,8 @@ from numpyro.distributions.transforms import Transform, biject_to
 from cdp_views import _checks
 from cdp_views._segments import Segments
 from cdp_views.invariants import Invariant
-from cdp_views.support.affine import AffineSubspace
 from cdp_views.support._totals import check_total
+from cdp_views.support.affine import AffineSubspace
 
 
 class NonnegativeTotals(constraints.Constraint):

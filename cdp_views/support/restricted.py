@@ -69,7 +69,7 @@ class Restricted(dist.Distribution):
         return jnp.where(inside, self.base_dist.log_prob(safe), -jnp.inf)
 
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Array:
-        draw = self.base_dist.expand(self.batch_shape).sample(key, sample_shape)
+        draw = jnp.asarray(self.base_dist.expand(self.batch_shape).sample(key, sample_shape))
         origin = jnp.asarray(self.support.origin, draw.dtype)
         if isinstance(self.support, AffineSubspace):
             return origin + self.invariant.project(draw - origin)

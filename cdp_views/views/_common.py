@@ -64,7 +64,9 @@ class Common:
     @property
     def exposure(self) -> np.ndarray:
         """1/scale (n,): in every view a class's worst pair has the two smallest scales."""
-        return np.broadcast_to(1 / np.asarray(self._one("exposure"), np.float64), (self.invariant.n,))
+        return np.broadcast_to(
+            1 / np.asarray(self._one("exposure"), np.float64), (self.invariant.n,)
+        )
 
     @classmethod
     def infer_shapes(cls, *args: Any, **kwargs: Any) -> Any:

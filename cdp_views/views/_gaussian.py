@@ -33,7 +33,9 @@ class GaussianView(PushedView):
         return jnp.broadcast_to(value, self.batch_shape)
 
     @in_float64
-    def loss(self, differences: sparse.csr_array, query: sparse.csr_array | None = None) -> GaussianLoss:
+    def loss(
+        self, differences: sparse.csr_array, query: sparse.csr_array | None = None
+    ) -> GaussianLoss:
         """L ~ N(μ²/2, μ²) with μ² = v Σ⁺ vᵀ; of a query W, (Wv)ᵀ(WΣWᵀ)⁺(Wv). Exact."""
         law = self._exact_law("loss")
         if query is None:
@@ -47,7 +49,9 @@ class GaussianView(PushedView):
     def deviation(self, workload: sparse.csr_array | None = None) -> NormalDeviation:
         """The error of every query of the workload (or cell) is Normal: its bias and sd. Exact."""
         law = self._exact_law("deviation")
-        bias = np.broadcast_to(np.asarray(self.centre, np.float64) - np.asarray(self.loc), self.shape())
+        bias = np.broadcast_to(
+            np.asarray(self.centre, np.float64) - np.asarray(self.loc), self.shape()
+        )
         if workload is None:
             sd = np.sqrt(np.asarray(law.variance))
             return NormalDeviation(bias, np.broadcast_to(sd, bias.shape))

@@ -23,6 +23,12 @@ class Push(Transform):
     """
 
     domain = constraints.real_vector  # pyright: ignore[reportAssignmentType]
+    invariant: Invariant
+    loc: Any
+    scale: Any
+    weights: Any
+    centre: Any
+    law: Any
     _fields = ("invariant", "loc", "scale", "weights", "centre", "law")
 
     def __init__(self, *leaves: Any) -> None:
@@ -71,7 +77,9 @@ class PushedView(Common, dist.TransformedDistribution):
         validate_args: bool | None = None,
     ) -> None:
         warn_if_noise_drowns(loc, scale)
-        law = self.law(invariant, jnp.asarray(scale), None if weights is None else jnp.asarray(weights))
+        law = self.law(
+            invariant, jnp.asarray(scale), None if weights is None else jnp.asarray(weights)
+        )
         centre = loc if shift is None else loc + self.moved(law, jnp.asarray(shift))
         batch_shape = jnp.broadcast_shapes(batch_shape, jnp.shape(centre)[:-1])
         unit = self.unit.expand((*batch_shape, invariant.n)).to_event(1)

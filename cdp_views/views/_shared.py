@@ -10,9 +10,7 @@ from cdp_views.noise import Parts, parts
 from cdp_views.support._totals import check_total
 
 
-def choose(
-    base: Any, invariant: Invariant, table: dict[str, Any], name: str
-) -> tuple[Any, Parts]:
+def choose(base: Any, invariant: Invariant, table: dict[str, Any], name: str) -> tuple[Any, Parts]:
     """The final class for this base, and the base's parts."""
     if not isinstance(invariant, Invariant):
         raise TypeError(

@@ -92,7 +92,9 @@ class ConditionedLaplace(MixtureView):
         c, nodes, segments = _c(groups, scale), self._node_count, groups.segments
 
         def off_diagonal(t: Array) -> Array:  # (φ′/φ)_i of every cell, against all its group
-            slope = 2 * scale * (c * t) / (1 + (c * t) ** 2) * jnp.sign(groups._weights_like(c.dtype))
+            slope = (
+                2 * scale * (c * t) / (1 + (c * t) ** 2) * jnp.sign(groups._weights_like(c.dtype))
+            )
             return slope * segments.spread(segments.sum(slope * x)) - slope**2 * x
 
         shape = jnp.broadcast_shapes(x.shape, c.shape)
@@ -107,7 +109,9 @@ class ConditionedLaplace(MixtureView):
     def loss(self, differences: sparse.csr_array, query: Any = None) -> BoundedLoss:
         """The largest loss Σ|v_i|/λ_i of every difference v: pure ε, exact."""
         if query is not None:
-            raise self._refuse("loss(query=)", "Ask for the whole release, which bounds every query.")
+            raise self._refuse(
+                "loss(query=)", "Ask for the whole release, which bounds every query."
+            )
         return BoundedLoss(abs(differences) @ (1 / host_scale(self, "loss")))
 
     def deviation(self, workload: Any = None) -> Any:

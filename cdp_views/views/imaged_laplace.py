@@ -56,7 +56,9 @@ class ImagedLaplace(PushedView):
     def loss(self, differences: sparse.csr_array, query: Any = None) -> BoundedLoss:
         """The largest loss min_w ‖(v + uw)/λ‖₁ of every difference v: pure ε, exact."""
         if query is not None:
-            raise self._refuse("loss(query=)", "Ask for the whole release, which bounds every query.")
+            raise self._refuse(
+                "loss(query=)", "Ask for the whole release, which bounds every query."
+            )
         groups, rate = disjoint(self.invariant), 1 / host_scale(self, "loss")
         weight = np.broadcast_to(np.asarray(self._push.law.weight, np.float64), rate.shape)
         b = np.ones(groups.n) if groups.weights is None else np.asarray(groups.weights)
@@ -79,7 +81,9 @@ def fibre_sup(
     entries = sparse.coo_array(differences)
     row, cell, v = entries.row.astype(np.int64), entries.col, np.asarray(entries.data, np.float64)
     group = labels[cell]
-    direct = np.bincount(row, np.where(group == count, rate[cell] * np.abs(v), 0), differences.shape[0])
+    direct = np.bincount(
+        row, np.where(group == count, rate[cell] * np.abs(v), 0), differences.shape[0]
+    )
     inside = group < count
     row, cell, v, group = row[inside], cell[inside], v[inside], group[inside]
     if row.size == 0:
@@ -95,7 +99,7 @@ def fibre_sup(
     order = np.lexsort((w, part))
     part, w, mass = part[order], w[order], mass[order]
     running = np.cumsum(mass)
-    start = np.concatenate([[0], running[np.flatnonzero(np.diff(part)) ]])
+    start = np.concatenate([[0], running[np.flatnonzero(np.diff(part))]])
     total = np.bincount(part, mass, pair.size)
     reached = running - start[part] >= total[part] / 2 * (1 - 1e-12)
     median = w[np.flatnonzero(reached)[np.unique(part[reached], return_index=True)[1]]]

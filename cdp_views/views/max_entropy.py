@@ -72,6 +72,4 @@ def MaxEntropy(
             "marginal exactly and the totals with probability one."
         )
     cls, pieces = _shared.choose(base, invariant, _CLASSES, "MaxEntropy")
-    return cls(
-        invariant, pieces.loc, pieces.scale, pieces.batch_shape, validate_args=validate_args
-    )
+    return cls(invariant, pieces.loc, pieces.scale, pieces.batch_shape, validate_args=validate_args)

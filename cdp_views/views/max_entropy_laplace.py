@@ -53,7 +53,9 @@ class MaxEntropyLaplace(MixtureView):
         """
         seg = self.groups.segments
         largest = seg.max(s)
-        needed = 1.0 if self.alike else _needed(jnp.abs(self.groups._weights_like(s.dtype)) * lam, seg)
+        needed = (
+            1.0 if self.alike else _needed(jnp.abs(self.groups._weights_like(s.dtype)) * lam, seg)
+        )
         # strictly inside, by a few roundings: the solver must see a balanced group
         slack = 1 + 64 * jnp.finfo(s.dtype).eps
         return seg.sum(s) - largest > needed * largest * slack
@@ -90,13 +92,15 @@ class MaxEntropyLaplace(MixtureView):
     def deviation(self, workload: Any = None) -> LaplaceDeviation:
         """The error of every cell is exactly Laplace(0, λ_i); other queries from draws."""
         if workload is not None:
-            raise self._refuse("deviation", "Pass key= to the evaluator for an estimate from draws.")
+            raise self._refuse(
+                "deviation", "Pass key= to the evaluator for an estimate from draws."
+            )
         scale = np.where(self.groups.determined, 0, host_scale(self, "deviation"))
         return LaplaceDeviation(np.zeros_like(scale), scale)
 
 
 def _needed(c: Array, seg: Any) -> Array:
-    """How many of a group's smallest other c add up to its largest: (…, G), a fraction at the end."""
+    """How many of a group's smallest other c add up to its largest, with a fraction: (…, G)."""
     c = jnp.broadcast_to(c, (*c.shape[:-1], seg.n))
     labels = jnp.broadcast_to(seg.labels, c.shape)
     _, c = lax.sort((labels, c), num_keys=2)
