@@ -115,7 +115,7 @@ def release(
         ),
     ],
     view: Annotated[str, typer.Option(metavar="VIEW", help="max-entropy, conditioned or imaged.")],
-    noise: Annotated[str, typer.Option(metavar="NOISE", help="normal.")],
+    noise: Annotated[str, typer.Option(metavar="NOISE", help="normal or laplace.")],
     epsilon: Annotated[float, typer.Option(metavar="NUMBER", help="Privacy budget ε.")],
     out: Annotated[
         Path,

@@ -19,7 +19,10 @@ class Noise(NamedTuple):
     pure: bool
 
 
-NOISES: dict[str, Noise] = {"normal": Noise(dist.Normal, pure=False)}
+NOISES: dict[str, Noise] = {
+    "normal": Noise(dist.Normal, pure=False),
+    "laplace": Noise(dist.Laplace, pure=True),
+}
 
 VIEWS: dict[str, Callable[[Any, Invariant], dist.Distribution]] = {
     "max-entropy": MaxEntropy,

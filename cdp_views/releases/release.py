@@ -29,7 +29,7 @@ def release(
     invariant: Invariant,
     *,
     view: View,
-    noise: Literal["normal"],
+    noise: Literal["normal", "laplace"],
     epsilon: float,
     delta: float,
     neighbours: Neighbours,
@@ -50,9 +50,10 @@ def release(
             that hold with `==`; else they hold to rounding (`Release.verify`).
         invariant: what must hold exactly.
         view: "max-entropy", "conditioned" or "imaged".
-        noise: "normal".
+        noise: "normal", or "laplace" where a guarantee is proved (not max-entropy).
         epsilon: privacy budget (nats), above 0.
-        delta: its δ, between 0 and 1, well below 1 over the number of records.
+        delta: its δ, between 0 and 1, well below 1 over the number of records; 0 with Laplace
+            noise, whose guarantee is pure.
         neighbours: the unit of privacy, such as cdp.relocations(invariant); there is no default.
         scales: relative scales (n,) of the noise; published, hence never a function of the counts.
         names: one public label per cell, or several columns of them (a mapping or a data frame).
@@ -131,10 +132,13 @@ def release(
 
 
 def _draw(key: Array, view: str, noise: str, scale: np.ndarray, invariant: Invariant) -> np.ndarray:
-    """The noise X (n,) in float64; the counts play no part in it."""
+    """The noise X (n,) in float64; the counts play no part in it. Tests seed it, callers cannot."""
     with jax.enable_x64(True):
         drawn: Any = law(view, noise, np.zeros(invariant.n), scale, invariant)
-        return np.asarray(drawn.sample_noise(key), dtype=np.float64)
+        x = np.asarray(drawn.sample_noise(key))
+    if x.dtype != np.float64:
+        raise TypeError(f"noise must be drawn in float64; the view drew {x.dtype}")
+    return x
 
 
 def _budget(epsilon: float, delta: float, noise: str) -> tuple[float, float]:

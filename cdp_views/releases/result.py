@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, final
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -73,8 +74,11 @@ class Release:
         Args:
             q: (n,) or batched (…, n), traced or not; A q must equal the published totals.
         """
-        stored = self.metadata
-        return mechanism.law(stored["view"], stored["noise"], q, self.scale, self.invariant)
+        view, noise = self.metadata["view"], self.metadata["noise"]
+        # The scale is known, so what follows from it (the solve of maximum entropy) is computed
+        # here and now, also inside a traced model: not again at every step of a sampler.
+        with jax.ensure_compile_time_eval():
+            return mechanism.law(view, noise, q, self.scale, self.invariant)
 
     def observe(self, name: str, q: Any) -> Array:
         """Inside a NumPyro model: a site `name` that says this release was made from q.

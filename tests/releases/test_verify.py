@@ -1,0 +1,82 @@
+"""Verification: what was changed is found and named, what is confidential never shown."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from .conftest import COUNTS
+
+
+def with_cells(made, changes):
+    table = made.table.copy()
+    for row, change in changes.items():
+        table.loc[row, "released"] += change
+    return replace(made, table=table)
+
+
+def test_a_release_verifies(make):
+    made = make()
+    made.verify()
+    made.verify(COUNTS)
+    assert [check.ok for check in made.checks(COUNTS)] == [True] * 5
+
+
+def test_a_changed_cell_names_its_total(make):
+    made = with_cells(make(), {5: 2**-10})
+    with pytest.raises(
+        ValueError, match=r'total "y" sums to 9684.0009\d+, published as 9684.0'
+    ) as error:
+        made.verify()
+    assert '"x"' not in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_change_that_keeps_the_totals_is_found_too(make):
+    with pytest.raises(ValueError, match="its SHA-256 differs"):
+        with_cells(make(), {0: 1.0, 1: -1.0}).verify()
+
+
+def test_many_totals_are_counted(inv):
+    import cdp_views as cdp
+
+    wide = cdp.totals(np.repeat(np.arange(6), 2))
+    made = cdp.release(
+        np.arange(12), wide, view="imaged", noise="normal", epsilon=1, delta=1e-6,
+        neighbours=cdp.relocations(wide),
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r'total "0" .*total "2" .*and 3 more totals differ'):
+        with_cells(made, {2 * g: 1.0 for g in range(6)}).verify()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda table: table.iloc[:-1], "has 7 rows where 8 cells were released"),
+        (lambda table: table.assign(released=np.nan), "row 1 of the table holds no finite number"),
+        (lambda table: table.assign(cell="0"), "its SHA-256 differs"),
+        (lambda table: table.rename(columns={"cell": "area"}), "its SHA-256 differs"),
+    ],
+    ids=["short", "nan", "labels", "name"],
+)
+def test_a_table_of_another_shape(make, change, words):
+    made = make()
+    with pytest.raises(ValueError, match=words):
+        replace(made, table=change(made.table)).verify()
+
+
+def test_counts_that_are_not_those_released_without_showing_them(make):
+    other = COUNTS.copy()
+    other[4] += 1
+    with pytest.raises(
+        ValueError, match='the counts given are not those released: total "y" diff'
+    ) as error:
+        make().verify(other)
+    assert "9685" not in str(error.value) and "9002" not in str(error.value)
+
+
+def test_metadata_of_another_version(make):
+    made = make()
+    with pytest.raises(
+        ValueError, match=r"metadata of version 2, where cdp_views \S+ reads version 1"
+    ):
+        replace(made, metadata=made.metadata | {"version": 2}).verify()
