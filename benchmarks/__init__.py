@@ -1,0 +1,1 @@
+"""Ratios of time and memory against named rivals: `python -m benchmarks`."""
