@@ -142,9 +142,22 @@ def test_a_bounded_view_keeps_what_is_exact(key):
         f"  guess rate at most {proved.guess_rate:.6g}",
     ]
     text = str(seen).splitlines()
-    assert text[2] == "  estimated from 10,000 draws, for 1 of 1 differences that look worst"
+    assert text[2] == "  estimated from 4,000 draws, for 1 of 1 differences that look worst"
     assert text[3] == "  pure epsilon 2 (exact)"
     assert text[4].endswith(f"± {seen.stderr:.2g} (standard error)")
+
+
+def test_a_view_may_know_a_shorter_way(key):
+    asked = []
+
+    def loss_draws(key, differences, draws):
+        asked.append((differences.toarray().tolist(), draws))
+        return np.tile([1.0, 1.0, 1.0, -1.0], (differences.shape[0], draws // 4))
+
+    view = SimpleNamespace(invariant=TWO, loss_draws=loss_draws)
+    loss = cdp.privacy_loss(view, PAIR, key=key, draws=400)
+    assert asked == [([[1, -1], [-1, 1]], 400)]
+    assert loss.delta(0.0) == pytest.approx(0.75 * (1 - np.exp(-1)))
 
 
 def test_a_bound_that_is_wrong_is_found_out(key):
