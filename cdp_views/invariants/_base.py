@@ -58,7 +58,11 @@ class Invariant(ABC):
 
     @abstractmethod
     def gross(self, x: Any) -> Array:
-        """The totals of absolute weights, |A| x, the yardstick for rounding: (…, n) → (…, k)."""
+        """The totals of absolute weights, |A| x: (…, n) → (…, k)."""
+
+    def yardstick(self, x: Any) -> Array:
+        """The size against which rounding errors of A x are judged: (…, n) → (…, k)."""
+        return self.gross(jnp.abs(x))
 
     @abstractmethod
     def lift(self, total: Any) -> Array:
@@ -114,9 +118,9 @@ class Invariant(ABC):
         return None
 
     @property
+    @abstractmethod
     def determined(self) -> np.ndarray:
         """Cells (n,) that the totals alone fix: their noise is 0 under every view."""
-        return np.asarray(self.leverage) > 1 - 1e-6
 
     @property
     def blocks(self) -> np.ndarray:

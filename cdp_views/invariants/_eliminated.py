@@ -47,7 +47,15 @@ class Eliminated(Precision):
 
     @property
     def variance(self) -> Array:
-        kept = jnp.clip(1 - jnp.sum(self.q**2, -1), 0)
+        share = jnp.sum(self.q**2, -1)
+        kept = jnp.clip(1 - share, 0)
+        # 1 − share cancels where one scale dwarfs the others: at most 2·rank cells have share ≥ ½
+        q, most = self.q, min(2 * self.invariant.rank, self.invariant.n)
+        _, cell = jax.lax.top_k(share, most)
+        rows = jax.nn.one_hot(cell, self.invariant.n, dtype=share.dtype)
+        for _ in range(2):
+            rows = rows - (rows @ q) @ q.swapaxes(-1, -2)
+        kept = jnp.put_along_axis(kept, cell, jnp.sum(rows**2, -1), axis=-1, inplace=False)
         return self.invariant._undetermined(kept / self.nu)
 
     def variance_of(self, queries: sparse.csr_array) -> np.ndarray:

@@ -11,7 +11,7 @@ def factorize(name: str, labels: Any, *, allow_missing: bool) -> tuple[np.ndarra
     """Integer labels (n,) in order of first appearance, −1 where missing, and their names."""
     column = nw.from_native(labels, series_only=True, pass_through=True)
     if isinstance(column, nw.Series):
-        values = column.to_native() if nw.get_native_namespace(column) is pd else column.to_numpy()
+        values = _column(column)
     else:
         values = labels if isinstance(labels, pd.Categorical) else _array(labels)
     if getattr(values, "ndim", 1) != 1:
@@ -21,7 +21,13 @@ def factorize(name: str, labels: Any, *, allow_missing: bool) -> tuple[np.ndarra
         )
     if len(values) == 0:
         raise ValueError(f"`{name}` must name at least one cell; got an empty column.")
-    codes, names = pd.factorize(values)
+    try:
+        codes, names = pd.factorize(values)
+    except TypeError:
+        raise ValueError(
+            f"`{name}` must hold one plain label per cell (text, numbers, dates); got lists or "
+            "other containers. Join them into one label."
+        ) from None
     missing = int(np.count_nonzero(codes < 0))
     if missing and not allow_missing:
         raise ValueError(
@@ -32,9 +38,23 @@ def factorize(name: str, labels: Any, *, allow_missing: bool) -> tuple[np.ndarra
     return codes.astype(np.int64), np.asarray(names)
 
 
+def _column(column: nw.Series) -> Any:
+    """A pandas column as it is; others as NumPy, keeping whole numbers whole beside nulls."""
+    if nw.get_native_namespace(column) is pd:
+        return column.to_native()
+    if column.null_count():
+        return _objects(column.to_list())
+    return column.to_numpy()
+
+
 def _array(labels: Any) -> np.ndarray:
-    array = np.asarray(labels)
-    # NumPy would turn [None, "a"] into objects but ["a", nan] into strings: keep objects as given
-    if array.dtype.kind in "US" and not isinstance(labels, np.ndarray):
-        array = np.asarray(labels, dtype=object)
-    return array
+    # lists stay objects: NumPy would turn ["a", nan] into text and [1, None] into floats
+    return labels if isinstance(labels, np.ndarray) else _objects(labels)
+
+
+def _objects(labels: Any) -> np.ndarray:
+    if isinstance(labels, str) or not hasattr(labels, "__len__"):
+        return np.asarray(labels)
+    values = np.empty(len(labels), dtype=object)
+    values[:] = list(labels)
+    return values

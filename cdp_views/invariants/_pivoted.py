@@ -86,28 +86,39 @@ class Pivoted(Precision):
         rest = (1 - pull * f * f / self._nu_rest) / self._nu_rest
         return jnp.where(self.pivot, seg.spread(self._s / self.kappa), rest)
 
+    def squared_length(self, differences: sparse.csr_array) -> np.ndarray:
+        if not self.indefinite:
+            return super().squared_length(differences)
+        at_pivot, rest = self._parted(differences)
+        s, kappa = np.asarray(self._s), np.asarray(self.kappa)
+        nu, safe = np.asarray(self._nu_rest), np.where(s > 0, s, 1)
+        pattern = self._by_group(np.asarray(self._ratio) / nu, ~np.asarray(self.pivot))
+        rest = sparse.csr_array(rest + (at_pivot / safe[None, :]) @ pattern)
+        # ν is known to eps/κ near the balanced boundary: privacy numbers round up by that
+        upward = 1 + 8 * np.finfo(np.float64).eps / np.minimum(kappa, 1)
+        here = np.append(upward, 1.0)[np.asarray(self.invariant.segments.labels)]
+        return rest.power(2) @ (nu * here) + at_pivot.power(2) @ (kappa / safe * upward)
+
     def variance_of(self, queries: sparse.csr_array) -> np.ndarray:
+        f, nu = np.asarray(self._ratio), np.asarray(self._nu_rest)
+        at_pivot, rest = self._parted(queries)
+        reduced = sparse.csr_array(rest - at_pivot @ self._by_group(f, ~np.asarray(self.pivot)))
+        pull = np.asarray(self._nu_pivot / self.kappa)
+        group = self._by_group(f / nu, ~np.asarray(self.pivot))
+        return reduced.power(2) @ (1 / nu) - sparse.csr_array(reduced @ group.T).power(2) @ pull
+
+    def _by_group(self, value: np.ndarray, chosen: np.ndarray) -> sparse.csr_array:
+        """The chosen cells' values as rows, one per group: (G, n)."""
         labels, count = np.asarray(self.invariant.segments.labels), self.invariant.rank
-        pivot, inside = np.asarray(self.pivot), np.flatnonzero(labels < count)
-        f = np.asarray(self._ratio, dtype=np.float64)
-        spread_pivot = sparse.csr_array(  # row i: the pivot of cell i's group, weight F_i
-            (np.where(pivot[inside], 1.0, f[inside]), (labels[inside], inside)),
-            shape=(count, self.invariant.n),
-        )
-        at_pivot = sparse.csr_array(queries[:, np.flatnonzero(pivot)])
-        order = labels[np.flatnonzero(pivot)]
-        at_pivot = sparse.csr_array(
-            (at_pivot.data, order[at_pivot.indices], at_pivot.indptr),
-            shape=(queries.shape[0], count),
-        )
-        reduced = sparse.csr_array(queries - at_pivot @ spread_pivot)  # 0 at every pivot
-        nu = np.asarray(self._nu_rest, dtype=np.float64)
-        direct = reduced.power(2) @ (1 / nu)
-        group = sparse.csr_array(
-            ((f / nu)[inside], (inside, labels[inside])), shape=(self.invariant.n, count)
-        )
-        pull = np.asarray(self._nu_pivot / self.kappa, dtype=np.float64)
-        return direct - sparse.csr_array(reduced @ group).power(2) @ pull
+        cells = np.flatnonzero(chosen & (labels < count))
+        shape = (count, self.invariant.n)
+        return sparse.csr_array((value[cells], (labels[cells], cells)), shape=shape)
+
+    def _parted(self, rows: sparse.csr_array) -> tuple[sparse.csr_array, sparse.csr_array]:
+        """Rows (q, n) as their entries at pivots, by group (q, G), and all the others (q, n)."""
+        pivot = np.asarray(self.pivot)
+        at_pivot = sparse.csr_array(rows @ self._by_group(np.ones(pivot.size), pivot).T)
+        return at_pivot, sparse.csr_array(rows.multiply(~pivot[None, :]))
 
     def projected_variance(self, variance: Array) -> Array:
         seg, b = self.invariant.segments, self.invariant._weights_like(self.nu.dtype)

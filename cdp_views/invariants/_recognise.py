@@ -43,7 +43,7 @@ def disjoint(rows: sparse.csr_array) -> Disjoint | None:
         multiple = dict(zip(groups.tolist(), ratio[first].tolist(), strict=True))
         whole = all(members[g].size == c for g, c in zip(groups, counts, strict=True))
         if not whole or not np.allclose(
-            ratio, [multiple[g] for g in old.tolist()], rtol=1e-12, atol=0
+            ratio, [multiple[g] for g in old.tolist()], rtol=2e-15, atol=0
         ):
             return None
         if not fresh.any():

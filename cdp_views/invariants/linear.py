@@ -110,6 +110,15 @@ class Linear(Invariant):
     def gross(self, x: Any) -> Array:
         return self.rows.absolute().times(self._shaped("x", x))
 
+    def yardstick(self, x: Any) -> Array:
+        x = self._shaped("x", x)
+        size = self.gross(jnp.abs(x))
+        if isinstance(self.geometry, Totals):
+            return size
+        # overlapping rows are met through orthonormal ones, which touch other cells as well
+        row_norm = jnp.asarray(np.sqrt(self.rows.matrix.power(2).sum(axis=1)), x.dtype)
+        return size + row_norm * jnp.linalg.norm(x, axis=-1, keepdims=True)
+
     def lift(self, total: Any) -> Array:
         total = jnp.asarray(total)
         if not jnp.issubdtype(total.dtype, jnp.floating):
@@ -140,7 +149,7 @@ class Linear(Invariant):
 
 def _matrix(A: Any) -> sparse.csr_array:
     if sparse.issparse(A):
-        rows = sparse.csr_array(A, dtype=np.float64)
+        rows = sparse.csr_array(A, dtype=np.float64, copy=True)
     else:
         try:
             dense = np.atleast_2d(np.asarray(A, dtype=np.float64))

@@ -55,8 +55,7 @@ class Orthonormal(Invariant):
             triangle[:j, j] = -tau[j] * (triangle[:j, :j] @ (u[:, :j].T @ u[:, j]))
             triangle[j, j] = tau[j]
         basis = np.eye(n, rank) - u @ (triangle @ u[:rank].T)
-        leverage = np.sum(basis * basis, axis=1)
-        leverage = np.where(leverage > 1 - 1e-12, 1.0, np.where(leverage < 1e-30, 0.0, leverage))
+        leverage = _exact_ends(np.minimum(np.sum(basis * basis, axis=1), 1), basis)
         return Orthonormal(u, triangle, leverage, n, rank)
 
     @property
@@ -70,6 +69,10 @@ class Orthonormal(Invariant):
     @property
     def leverage(self) -> Array:
         return jnp.asarray(self.leverages, jnp.result_type(float))
+
+    @property
+    def determined(self) -> np.ndarray:
+        return np.asarray(self.leverages) >= 1
 
     @property
     def matrix(self) -> sparse.csr_array:
@@ -153,3 +156,19 @@ class Orthonormal(Invariant):
     def _undetermined(self, x: Array) -> Array:
         """Exact zeros at the cells that the totals alone determine."""
         return jnp.where(jnp.asarray(self.leverages) >= 1, 0, x)
+
+
+def _exact_ends(leverage: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """Leverages with exact zeros and ones: 1 only where nothing of the cell lies in V.
+
+    1 − leverage = |P e_i|², so a cell whose noise is 10⁻⁷ of the others' already looks
+    determined to rounding: the projection itself, taken twice, decides.
+    """
+    leverage = np.where(leverage < 1e-30, 0.0, leverage)
+    for i in np.flatnonzero(leverage > 1 - 1e-6):
+        rest = -basis @ basis[i]
+        rest[i] += 1
+        rest -= basis @ (basis.T @ rest)
+        length = np.linalg.norm(rest)
+        leverage[i] = 1.0 if length < 1e-14 else min(1 - length**2, np.nextafter(1, 0))
+    return leverage

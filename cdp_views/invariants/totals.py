@@ -139,7 +139,8 @@ class Totals(Invariant):
 
     @property
     def plain_groups(self) -> Segments | None:
-        return self.segments if self.weights is None else None
+        plain = self.weights is None or (self.even and bool(np.all(np.asarray(self.weights) >= 0)))
+        return self.segments if plain else None
 
     @property
     def determined(self) -> np.ndarray:
@@ -175,7 +176,7 @@ class Totals(Invariant):
         x = self._shaped("x", x)
         b = self._weights_like(x.dtype)
         shifted = x - b * self.segments.spread(self.segments.sum(b * x) / self._norm2(b))
-        return shifted if self.weights is None else self._close(shifted, b)
+        return self._close(shifted, b)
 
     def projected_variance(self, variance: Any) -> Array:
         variance = jnp.asarray(variance)

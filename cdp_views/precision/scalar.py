@@ -53,13 +53,14 @@ def balance_totals(c: Array, segments: Segments) -> Balance:
     c = jnp.asarray(c)
     seg, eps = segments, jnp.finfo(jnp.result_type(c)).eps
     pivot = seg.last_argmax(c)
-    largest = seg.max(c)
+    largest = seg.sum(jnp.where(pivot, c, 0.0))  # not max, whose derivative splits among ties
     rest = seg.sum(jnp.where(pivot, 0.0, c))
     gap = rest / largest - 1.0
     single, pair = seg.sizes == 1, seg.sizes == 2
-    feasible = single | jnp.where(pair, jnp.abs(gap) <= 8 * eps, rest > largest)
+    rounding = 4 * eps * jnp.sqrt(seg.sizes.astype(c.dtype))
+    feasible = single | jnp.where(pair, jnp.abs(gap) <= 8 * eps, gap > rounding)
     c = jnp.where(seg.spread((feasible & ~pair).astype(c.dtype)) > 0, c, 1.0)
-    largest = seg.max(c)
+    largest = seg.sum(jnp.where(pivot, c, 0.0))
     p = jnp.where(pivot | ~seg.member, 0.0, c / jnp.where(seg.member, seg.spread(largest), 1.0))
     regular = ~(single | pair)
     u, iterations = _root(p, regular, jnp.where(single, 0.5, 1.0), pivot, seg)

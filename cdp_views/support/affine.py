@@ -60,7 +60,9 @@ class AffineSubspace(constraints.Constraint):
             x = x.astype(jnp.result_type(float))
         origin = jnp.asarray(self.origin, x.dtype)
         slack = jnp.abs(self.invariant.evaluate(x - origin))
-        allowed = 8 * jnp.finfo(x.dtype).eps * self.invariant.gross(jnp.abs(x) + jnp.abs(origin))
+        allowed = (
+            8 * jnp.finfo(x.dtype).eps * self.invariant.yardstick(jnp.abs(x) + jnp.abs(origin))
+        )
         return jnp.all(slack <= allowed, axis=-1) & jnp.all(jnp.isfinite(x), axis=-1)
 
     def feasible_like(self, prototype: Any) -> Array:

@@ -59,7 +59,8 @@ class Common:
                 "covariance_product(x), or variance."
             )
         eye = jnp.eye(n).reshape((n,) + (1,) * len(self.batch_shape) + (n,))
-        return jnp.moveaxis(self.covariance_product(eye), 0, -1)
+        matrix = jnp.moveaxis(self.covariance_product(eye), 0, -1)
+        return jnp.broadcast_to(matrix, (*self.batch_shape, n, n))
 
     @property
     def exposure(self) -> np.ndarray:

@@ -70,6 +70,10 @@ class GaussianView(PushedView):
 
 def _lengths(covariance: np.ndarray, seen: np.ndarray) -> np.ndarray:
     """√(wᵀ C⁺ w) for each column w; infinite where w leaves the range of C."""
+    # to unit variances first: a query's unit of measurement must not matter
+    sd = np.sqrt(np.diag(covariance))
+    unit = np.where(sd > 0, sd, 1)
+    covariance, seen = covariance / np.outer(unit, unit), seen / unit[:, None]
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     kept = values > max(len(values), 1) * 1e-14 * max(values.max(initial=0), 0)
     along = vectors.T @ seen

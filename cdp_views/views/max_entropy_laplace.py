@@ -57,7 +57,8 @@ class MaxEntropyLaplace(MixtureView):
             1.0 if self.alike else _needed(jnp.abs(self.groups._weights_like(s.dtype)) * lam, seg)
         )
         # strictly inside, by a few roundings: the solver must see a balanced group
-        slack = 1 + 64 * jnp.finfo(s.dtype).eps
+        roundings = 8 + jnp.sqrt(seg.sizes.astype(s.dtype))
+        slack = 1 + 8 * roundings * jnp.finfo(s.dtype).eps
         return seg.sum(s) - largest > needed * largest * slack
 
     def _log_density(self, noise: Array) -> Array:
