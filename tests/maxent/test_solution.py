@@ -55,7 +55,7 @@ def test_against_a_semidefinite_solver(name):
     problem = cp.Problem(cp.Maximize(cp.log_det(Z)), [cp.diag(K @ Z @ K.T) == sigma**2])
     problem.solve(solver=cp.CLARABEL)
     got = cdp.solve_max_entropy(inv, sigma).correlation() * np.outer(sigma, sigma)
-    assert_allclose(got, K @ Z.value @ K.T, atol=1e-5)
+    assert_allclose(got, K @ Z.value @ K.T, atol=1e-4)  # the solver's own accuracy
     assert problem.value <= np.linalg.slogdet(K.T @ got @ K)[1] + 1e-6
 
 

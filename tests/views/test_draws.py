@@ -39,16 +39,17 @@ def test_moments_and_projections(typical, scale, loc, key, float64):
 
 
 @pytest.mark.filterwarnings("ignore:`loc` is so large")
-@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("people", [0.0, 3.3e8])
-def test_every_draw_is_on_the_support(make, precision, size, people, key, scales, loc):
+def test_every_draw_is_on_the_support(make, precision, people, key, scales, loc):
+    """Also pure noise (no people), whose small draws have nothing large to hide a rounding in."""
     if not make.takes(scales["cells"]):
         return
-    view = make.view(loc * people / loc.sum(), size * scales["cells"])
-    draws = view.sample(key, (200,))
-    assert draws.dtype == precision
-    assert bool(jnp.all(view.support(draws)))
-    assert bool(jnp.all(jnp.isfinite(view.log_prob(draws))))
+    for size in (1e-6, 1.0, 1e6):
+        view = make.view(loc * people / loc.sum(), size * scales["cells"])
+        draws = view.sample(key, (2000,))
+        assert draws.dtype == precision
+        assert bool(jnp.all(view.support(draws)))
+        assert bool(jnp.all(jnp.isfinite(view.log_prob(draws))))
 
 
 @pytest.mark.parametrize("decades", [2, 4, 6])
@@ -86,7 +87,6 @@ def test_noise_alone_is_kept_in_float32(key):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda inv: cdp.MaxEntropy(dist.Laplace(np.zeros(6), 1.0), inv), UnsupportedError, "cdp.MaxEntropy of laplace noise is not"),
         (lambda inv: cdp.Conditioned(dist.StudentT(3.0, np.zeros(6)), inv), UnsupportedError, "cdp.Conditioned of student-t noise"),
         (lambda inv: cdp.Imaged(dist.Logistic(np.zeros(6)), inv), UnsupportedError, "cdp.Imaged of logistic noise"),
         (lambda inv: cdp.Imaged(dist.Normal(0.0, 1.0), inv, metric="l1"), UnsupportedError, '`metric="l1"` is not in this version'),
@@ -130,6 +130,7 @@ for make in (cdp.MaxEntropy, cdp.Conditioned, cdp.Imaged):
 """
 
 
+@pytest.mark.slow
 def test_privacy_numbers_do_not_depend_on_the_precision_flag():
     def run(flag):
         env = {**os.environ, "JAX_ENABLE_X64": flag, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
@@ -162,4 +163,8 @@ def test_loss_and_deviation_against_dense_algebra(make, scales, which, float64):
     assert_allclose(view.deviation().sd, np.sqrt(np.diag(C)), atol=1e-7)
     assert_allclose(view.deviation(csr_array(w)).sd, np.sqrt(np.diag(w @ C @ w.T)), rtol=1e-8)
     assert not np.any(view.deviation(csr_array(view.invariant.matrix)).sd > 1e-12)
-    assert_allclose(view.exposure, 1 / np.broadcast_to(scale, (6,)))
+    if make.options:
+        with pytest.raises(UnsupportedError, match="With weights= the worst pair of an imaged view"):
+            view.exposure  # noqa: B018
+    else:
+        assert_allclose(view.exposure, 1 / np.broadcast_to(scale, (6,)))
