@@ -1,6 +1,7 @@
 """What every relation between neighbouring tables can be asked."""
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -8,6 +9,9 @@ from scipy import sparse
 
 class Neighbours(ABC):
     """The differences v = q′ − q that the data of one person can make to the true answers."""
+
+    ordered: ClassVar[bool] = True
+    """Whether `shortlist` needs the cells' exposure."""
 
     @property
     @abstractmethod
@@ -20,6 +24,13 @@ class Neighbours(ABC):
 
         Args:
           exposure: (n,) larger = more exposed, as a view reports it.
+        """
+
+    @abstractmethod
+    def seen_by(self, query: sparse.csr_array) -> sparse.csr_array:
+        """(m, n) differences of which one is the worst when only W x is published, W (r, n).
+
+        The order of the cells' exposure says nothing then: a query may hide the exposed ones.
         """
 
     @abstractmethod

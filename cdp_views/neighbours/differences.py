@@ -6,12 +6,14 @@ from typing import Any, override
 import numpy as np
 from scipy import sparse
 
-from cdp_views.neighbours.base import Neighbours, check_exposure
+from cdp_views.neighbours.base import Neighbours
 
 
 @dataclass(frozen=True, eq=False)
 class Differences(Neighbours):
     """The rows of an explicit matrix; see `differences`."""
+
+    ordered = False
 
     count: int
     size: int
@@ -23,9 +25,12 @@ class Differences(Neighbours):
         return self.size
 
     @override
-    def shortlist(self, exposure: np.ndarray) -> sparse.csr_array:
+    def shortlist(self, exposure: np.ndarray | None = None) -> sparse.csr_array:
         """(m, n) all of them: nothing is known that would order them."""
-        check_exposure(exposure, self.n)
+        return self.matrix
+
+    @override
+    def seen_by(self, query: sparse.csr_array) -> sparse.csr_array:
         return self.matrix
 
     @override

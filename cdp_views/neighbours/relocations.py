@@ -6,7 +6,10 @@ from typing import Any, override
 import numpy as np
 from scipy import sparse
 
+from cdp_views._checks import UnsupportedError
 from cdp_views.neighbours.base import Neighbours, check_exposure
+
+_MOST_PAIRS = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +45,39 @@ class Relocations(Neighbours):
         entries = np.tile([float(self.records), -float(self.records)], m)
         starts = np.arange(0, 2 * m + 1, 2)
         return sparse.csr_array((entries, columns.ravel(), starts), shape=(m, self.n))
+
+    @override
+    def seen_by(self, query: sparse.csr_array) -> sparse.csr_array:
+        """(m, n) all pairs of cells of one block that the query weighs differently.
+
+        One cell stands for all of its block with the same column of W.
+        """
+        columns = sparse.csc_array(query)[:, self.cells]
+        columns.sort_indices()
+        kinds: dict[tuple[int, bytes, bytes], int] = {}
+        for k, label in enumerate(self.labels.tolist()):
+            part = slice(columns.indptr[k], columns.indptr[k + 1])
+            key = (label, columns.indices[part].tobytes(), columns.data[part].tobytes())
+            kinds.setdefault(key, k)
+        chosen = np.array(sorted(kinds.values()))
+        order = chosen[np.argsort(self.labels[chosen], kind="stable")]
+        _, counts = np.unique(self.labels[order], return_counts=True)
+        if np.sum(counts.astype(float) ** 2) > _MOST_PAIRS:
+            raise UnsupportedError(
+                f"`query` weighs {len(order):,} kinds of cells differently, too many pairs to try. "
+                "Ask about all cells (no query), which bounds every query, or state differences(V)."
+            )
+        ends = np.cumsum(counts)
+        pairs = [
+            np.stack(np.triu_indices(c, 1), 1) + e - c for c, e in zip(counts, ends, strict=True)
+        ]
+        pair = order[np.concatenate(pairs)]
+        if len(pair) == 0:  # the query sees no relocation at all: any one of them shows loss 0
+            pair = np.array([np.flatnonzero(self.labels == 0)[:2]])
+        entries = np.tile([float(self.records), -float(self.records)], len(pair))
+        starts = np.arange(0, 2 * len(pair) + 1, 2)
+        shape = (len(pair), self.n)
+        return sparse.csr_array((entries, self.cells[pair].ravel(), starts), shape=shape)
 
     @override
     def describe(self) -> str:

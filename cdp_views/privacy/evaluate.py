@@ -58,7 +58,12 @@ def privacy_loss(
             f"`neighbours` must cover the {inv.n} cells of the view; got {neighbours.n}. "
             "Build them from the view's own invariant."
         )
-    differences = sparse.csr_array(neighbours.shortlist(exposure_of(view, neighbours.n)))
+    if query is not None:
+        query = _as_query(query, neighbours.n)
+        differences = sparse.csr_array(neighbours.seen_by(query))
+    else:
+        exposure = exposure_of(view, neighbours.n) if neighbours.ordered else np.zeros(neighbours.n)
+        differences = sparse.csr_array(neighbours.shortlist(exposure))
     if inv is not None:
         _check_kept(differences, inv)
     law, rows, scope = _law(view, differences, query, key, draws)
@@ -90,6 +95,25 @@ def _law(
     many, tried = differences.shape[0], len(np.unique(rows))
     scope = f"estimated from {draws:,} draws, for {tried} of {many:,} differences that look worst"
     return estimate, rows, scope
+
+
+def _as_query(query: Any, n: int) -> sparse.csr_array:
+    try:
+        dense_or_sparse = (
+            query if sparse.issparse(query) else np.atleast_2d(np.asarray(query, float))
+        )
+        matrix = sparse.csr_array(dense_or_sparse, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "`query` must be a numeric matrix (r, n), one row per published sum."
+        ) from None
+    if matrix.shape[1] != n or matrix.shape[0] == 0:
+        raise ValueError(
+            f"`query` must have shape (r, {n}), one column per cell; got {matrix.shape}."
+        )
+    if not np.all(np.isfinite(matrix.data)):
+        raise ValueError("`query` must be finite. Give every cell's weight as a number.")
+    return matrix
 
 
 def _no_law(view: Any, query: Any) -> UnsupportedError:

@@ -6,8 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jax import Array
+from scipy import sparse
 
 from cdp_views import _checks
+from cdp_views._float64 import float64, in_float64
 from cdp_views.invariants import Invariant, Linear, Totals
 from cdp_views.support import AffineSubspace
 from cdp_views.views._common import Common, warn_if_noise_drowns
@@ -90,3 +92,27 @@ def squared_unit_scales(exponential: Array) -> Array:
 def host_scale(view: Common, what: str) -> np.ndarray:
     """λ of a single mechanism on the host, (n,)."""
     return np.broadcast_to(np.asarray(view._one(what), np.float64), (view.invariant.n,))
+
+
+@in_float64
+def laplace_loss_draws(
+    view: Any, key: Array, differences: sparse.csr_array, draws: int
+) -> np.ndarray:
+    """Draws of the loss log p(X) − log p(X + v) for every row v: (m, draws), on the host.
+
+    Groups are independent, so only those that some row touches are drawn.
+    """
+    groups, scale = disjoint(view.invariant), host_scale(view, "loss_draws")
+    labels = np.asarray(groups.segments.labels)
+    touched = np.unique(differences.indices)
+    near = np.isin(labels, labels[touched]) & (labels < groups.rank)
+    near[touched] = True
+    cells = np.flatnonzero(near)
+    _, inner = np.unique(labels[cells], return_inverse=True)
+    inner = np.where(labels[cells] == groups.rank, -1, inner)
+    weights = None if groups.weights is None else np.asarray(groups.weights)[cells]
+    part = view.on_cells(Totals.of(inner, None, weights), scale[cells], cells)
+    x = part.sample_noise(key, (draws,))
+    here = np.asarray(part._log_density(x))
+    moved = np.asarray(differences[:, cells].toarray())
+    return np.stack([here - np.asarray(part._log_density(x + float64(v))) for v in moved])

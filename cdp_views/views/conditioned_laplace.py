@@ -11,6 +11,7 @@ from scipy import sparse
 
 from cdp_views import _checks
 from cdp_views._float64 import float64, in_float64
+from cdp_views.invariants import Totals
 from cdp_views.loss import BoundedLoss
 from cdp_views.precision.characteristic import (
     average,
@@ -22,6 +23,7 @@ from cdp_views.views._mixture import (
     MixtureView,
     disjoint,
     host_scale,
+    laplace_loss_draws,
     scale_like,
     squared_unit_scales,
 )
@@ -114,6 +116,14 @@ class ConditionedLaplace(MixtureView):
             )
         return BoundedLoss(abs(differences) @ (1 / host_scale(self, "loss")))
 
+    def loss_draws(self, key: Array, differences: sparse.csr_array, draws: int) -> np.ndarray:
+        """Draws of the privacy loss of every difference, (m, draws), in float64."""
+        return laplace_loss_draws(self, key, differences, draws)
+
+    def on_cells(self, part: Totals, scale: np.ndarray, cells: np.ndarray) -> "ConditionedLaplace":
+        """The same noise on some of the groups alone."""
+        return ConditionedLaplace(part, np.zeros(part.n), _one_if_equal(scale), ())
+
     def deviation(self, workload: Any = None) -> Any:
         """Not exact for Laplace noise: evaluators estimate it from draws when given `key=`."""
         raise self._refuse("deviation", "Pass key= to the evaluator for an estimate from draws.")
@@ -140,6 +150,10 @@ def log_normalizer(groups: Any, scale: Array, alike: bool, nodes: int | None) ->
 def _exact_log_normalizer(groups: Any, scale: np.ndarray, nodes: int | None) -> np.ndarray:
     with jax.ensure_compile_time_eval():
         return np.asarray(log_normalizer(groups, float64(scale), False, nodes))
+
+
+def _one_if_equal(scale: np.ndarray) -> np.ndarray:
+    return scale[:1] if np.all(scale == scale[0]) else scale
 
 
 def _nodes(groups: Any, scale: Any) -> int:

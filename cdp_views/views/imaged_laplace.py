@@ -8,11 +8,11 @@ import numpyro.distributions as dist
 from jax import Array
 from scipy import sparse
 
-from cdp_views.invariants import Invariant
+from cdp_views.invariants import Invariant, Totals
 from cdp_views.loss import BoundedLoss
 from cdp_views.precision.fibre import log_fibre_integral
 from cdp_views.views._image import Image
-from cdp_views.views._mixture import disjoint, host_scale
+from cdp_views.views._mixture import disjoint, host_scale, laplace_loss_draws
 from cdp_views.views._pushed import PushedView
 
 
@@ -64,6 +64,17 @@ class ImagedLaplace(PushedView):
         b = np.ones(groups.n) if groups.weights is None else np.asarray(groups.weights)
         labels = np.asarray(groups.segments.labels)
         return BoundedLoss(fibre_sup(differences, b / weight, rate, labels, groups.rank))
+
+    def loss_draws(self, key: Array, differences: sparse.csr_array, draws: int) -> np.ndarray:
+        """Draws of the privacy loss of every difference, (m, draws), in float64."""
+        return laplace_loss_draws(self, key, differences, draws)
+
+    def on_cells(self, part: Totals, scale: np.ndarray, cells: np.ndarray) -> "ImagedLaplace":
+        """The same noise on some of the groups alone."""
+        weights = self._push.weights
+        if weights is not None and np.size(weights) > 1:
+            weights = np.asarray(weights)[cells]
+        return ImagedLaplace(part, np.zeros(part.n), scale, (), weights=weights)
 
     def deviation(self, workload: Any = None) -> Any:
         """Not exact for Laplace noise: evaluators estimate it from draws when given `key=`."""
