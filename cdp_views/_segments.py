@@ -56,7 +56,7 @@ class Segments:
         if self.width is not None:
             return self._split(x).sum(-1)
         zeros = jnp.zeros((*x.shape[:-1], self.count), x.dtype)
-        return zeros.at[..., self.labels].add(x, mode="drop")
+        return zeros.at[..., self.labels].add(x, mode="drop", wrap_negative_indices=False)
 
     def max(self, x: Array) -> Array:
         """Largest of each group: (…, n) → (…, count)."""
@@ -65,7 +65,7 @@ class Segments:
             return self._split(x).max(-1)
         low = jnp.finfo(x.dtype).min if jnp.issubdtype(x.dtype, jnp.floating) else -1
         lows = jnp.full((*x.shape[:-1], self.count), low, x.dtype)
-        return lows.at[..., self.labels].max(x, mode="drop")
+        return lows.at[..., self.labels].max(x, mode="drop", wrap_negative_indices=False)
 
     def spread(self, t: Array) -> Array:
         """Each group's number at its cells, zero elsewhere: (…, count) → (…, n)."""
@@ -76,9 +76,16 @@ class Segments:
 
     def last_argmax(self, x: Array) -> Array:
         """Mask (…, n) of exactly one cell of each group where `x` is largest, the last of ties."""
-        place = jnp.arange(self.n, dtype=jnp.int32)
         top = (x == self.spread(self.max(x))) & self.member
-        return (self.spread(self.max(jnp.where(top, place, -1))) == place) & self.member
+        return (self.spread(self.place(top)) == self._cells) & self.member
+
+    def place(self, mask: Array) -> Array:
+        """The last cell of each group where `mask` (…, n) is true: (…, count)."""
+        return self.max(jnp.where(mask, self._cells, -1))
+
+    @property
+    def _cells(self) -> Array:
+        return jnp.arange(self.n, dtype=jnp.int32)
 
     def _split(self, x: Array) -> Array:
         return x.reshape((*x.shape[:-1], self.count, self.width))
@@ -88,4 +95,9 @@ def take_or_zero(t: Array, index: Array) -> Array:
     """t[…, index], zero where the index lies beyond the last axis."""
     if t.shape[-1] == 0:
         return jnp.zeros((*t.shape[:-1], index.shape[0]), t.dtype)
-    return t.at[..., index].get(mode="fill", fill_value=0)
+    return t.at[..., index].get(mode="fill", fill_value=0, wrap_negative_indices=False)
+
+
+def once(x: Array) -> Array:
+    """`x`, computed once: XLA else draws a noise twice, for its sums and again to use it."""
+    return jax.lax.optimization_barrier(x)

@@ -1,6 +1,6 @@
 """G(ν) on weighted totals, by eliminating one cell of every group: O(n), any sign of ν."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 from scipy import sparse
 
+from cdp_views._segments import once
 from cdp_views.invariants._precision import Precision
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["invariant", "nu", "pivot", "kappa"],
+    data_fields=["invariant", "nu", "pivot", "at", "s", "kappa", "logdet"],
     meta_fields=["indefinite"],
 )
 @dataclass(frozen=True)
@@ -32,49 +33,53 @@ class Pivoted(Precision):
 
     invariant: "Totals"
     nu: Array
-    pivot: Array
+    pivot: Array  # mask (…, n)
+    at: Array  # the pivots' cells (…, G)
+    s: Array
     kappa: Array
+    logdet: Array
     indefinite: bool
 
     @staticmethod
     @jax.jit
     def of(invariant: "Totals", nu: Array, pivot: Array, kappa: Array | None) -> "Pivoted":
         """With κ from the solver, or computed where all precisions are positive (`None`)."""
-        draft = Pivoted(invariant, nu, pivot, jnp.ones(()), kappa is not None)
-        direct = 1 + draft._nu_pivot * draft._s
-        if kappa is not None:
-            direct = jnp.where(kappa >= 1, direct, kappa)  # u ≥ ½: ν_m ≥ 0, nothing cancels
-        return Pivoted(invariant, nu, pivot, direct, kappa is not None)
+        empty, indefinite = jnp.zeros(()), kappa is not None
+        at = invariant.segments.place(pivot)
+        law = Pivoted(invariant, nu, pivot, at, empty, empty, empty, indefinite)
+        s = invariant.segments.sum(law._ratio**2 / law._nu_rest)
+        direct = 1 + law._nu_pivot * s
+        # u ≥ ½ means ν_m ≥ 0, and nothing cancels
+        kappa = direct if kappa is None else jnp.where(kappa >= 1, direct, kappa)
+        return replace(law, s=s, kappa=kappa, logdet=law._logdet(kappa))
 
-    @property
-    def logdet(self) -> Array:
+    def _logdet(self, kappa: Array) -> Array:
         b = self.invariant._weights_like(self.nu.dtype)
-        positive = self.kappa > 0
+        positive = kappa > 0
         log_rest = jnp.where(self.pivot, 0, jnp.log(jnp.where(self.pivot, 1, self.nu)))
         log_pivot = jnp.log(self._of_pivot(b) ** 2 / self.invariant._norm2(b))
-        log_kappa = jnp.where(positive, jnp.log(jnp.where(positive, self.kappa, 1)), -jnp.inf)
+        log_kappa = jnp.where(positive, jnp.log(jnp.where(positive, kappa, 1)), -jnp.inf)
         return jnp.sum(log_rest, -1) + jnp.sum(log_kappa + log_pivot, -1)
 
     def quadratic(self, x: Array) -> Array:
         """Σ ν_i x_i², as a sum of squares: Σ ν_r(x_r + x_m F_r/(ν_r s))² + κ x_m²/s."""
         if not self.indefinite:
             return super().quadratic(x)
-        seg, s = self.invariant.segments, self._s
-        safe = jnp.where(s > 0, s, 1)  # s = 0: a cell alone in its group, whose x is 0
+        safe = jnp.where(self.s > 0, self.s, 1)  # s = 0: a cell alone in its group, whose x is 0
         x_m = self._of_pivot(x)
-        rest = x + seg.spread(x_m / safe) * self._ratio / self._nu_rest
+        rest = x + self.invariant.segments.spread(x_m / safe) * self._ratio / self._nu_rest
         rest = jnp.where(self.pivot, 0, self._nu_rest * rest * rest)
-        return jnp.sum(rest, -1) + jnp.sum(jnp.where(s > 0, self.kappa * x_m**2 / safe, 0), -1)
+        return jnp.sum(rest, -1) + jnp.sum(jnp.where(self.s > 0, self.kappa * x_m**2 / safe, 0), -1)
 
     def colour(self, u: Array) -> Array:
-        seg = self.invariant.segments
-        step = self._ratio / jnp.sqrt(self._nu_rest)
+        seg, f = self.invariant.segments, self._ratio
+        free = once(jnp.where(self.pivot, 0, u * jax.lax.rsqrt(self._nu_rest)))
         root = jnp.sqrt(self.kappa)
-        pull = self._nu_pivot / (root * (1 + root)) * seg.sum(step * u)
-        return self._complete((u - seg.spread(pull) * step) / jnp.sqrt(self._nu_rest))
+        pull = self._nu_pivot / (root * (1 + root)) * seg.sum(self._weighed(free))
+        return self._complete(free - seg.spread(pull) * f / self._nu_rest)
 
     def covariance_product(self, x: Array) -> Array:
-        seg, f = self.invariant.segments, self._ratio
+        seg, f, x = self.invariant.segments, self._ratio, jnp.asarray(x)
         y = (x - f * seg.spread(self._of_pivot(x))) / self._nu_rest
         pull = self._nu_pivot / self.kappa * seg.sum(f * y)
         return self._complete(y - seg.spread(pull) * f / self._nu_rest)
@@ -84,13 +89,13 @@ class Pivoted(Precision):
         seg, f = self.invariant.segments, self._ratio
         pull = seg.spread(self._nu_pivot / self.kappa)
         rest = (1 - pull * f * f / self._nu_rest) / self._nu_rest
-        return jnp.where(self.pivot, seg.spread(self._s / self.kappa), rest)
+        return jnp.where(self.pivot, seg.spread(self.s / self.kappa), rest)
 
     def squared_length(self, differences: sparse.csr_array) -> np.ndarray:
         if not self.indefinite:
             return super().squared_length(differences)
         at_pivot, rest = self._parted(differences)
-        s, kappa = np.asarray(self._s), np.asarray(self.kappa)
+        s, kappa = np.asarray(self.s), np.asarray(self.kappa)
         nu, safe = np.asarray(self._nu_rest), np.where(s > 0, s, 1)
         pattern = self._by_group(np.asarray(self._ratio) / nu, ~np.asarray(self.pivot))
         rest = sparse.csr_array(rest + (at_pivot / safe[None, :]) @ pattern)
@@ -151,19 +156,27 @@ class Pivoted(Precision):
     def _ratio(self) -> Array:
         """F at the remaining cells of every group, 0 at pivots and free cells."""
         b = self.invariant._weights_like(self.nu.dtype)
+        if self.invariant.weights is None:
+            return jnp.where(self.pivot, 0, b)
         whole = self.invariant.segments.spread(self._of_pivot(b))
         return jnp.where(
             self.pivot | ~self.invariant.segments.member, 0, b / jnp.where(whole != 0, whole, 1)
         )
 
-    @property
-    def _s(self) -> Array:
-        return self.invariant.segments.sum(self._ratio**2 / self._nu_rest)
-
     def _of_pivot(self, x: Array) -> Array:
-        return self.invariant.segments.sum(jnp.where(self.pivot, x, 0))
+        """x at each group's pivot: (…, n) → (…, G)."""
+        if self.at.ndim == 1:
+            return x.at[..., self.at].get(mode="promise_in_bounds", wrap_negative_indices=False)
+        shape = jnp.broadcast_shapes(x.shape[:-1], self.at.shape[:-1])
+        x, at = (jnp.broadcast_to(a, (*shape, a.shape[-1])) for a in (x, self.at))
+        return jnp.take_along_axis(x, at, axis=-1)
+
+    def _weighed(self, rest: Array) -> Array:
+        """F_r x_r, where x is 0 at the pivots."""
+        return rest if self.invariant.weights is None else self._ratio * rest
 
     def _complete(self, rest: Array) -> Array:
         """Fill each pivot with what keeps its total: x_m = −Σ F x_r, whatever the scales."""
-        own = -self.invariant.segments.sum(self._ratio * rest)
+        rest = jnp.where(self.pivot, 0, rest)
+        own = -self.invariant.segments.sum(self._weighed(rest))
         return jnp.where(self.pivot, self.invariant.segments.spread(own), rest)

@@ -23,11 +23,7 @@ class Precision(ABC):
 
     invariant: "Invariant"
     nu: Array
-
-    @property
-    @abstractmethod
-    def logdet(self) -> Array:
-        """log det(Kᵀ diag(ν) K): (…)."""
+    logdet: Array  # log det(Kᵀ diag(ν) K): (…); a field where it is costly, else a property
 
     def quadratic(self, x: Array) -> Array:
         """xᵀ Σ⁺ x = Σ ν_i x_i² for x ∈ V: (…, n) → (…)."""
@@ -78,11 +74,13 @@ class Scaled(Precision):
 
     @property
     def logdet(self) -> Array:
+        if self.nu.shape[-1] == 1:
+            return self.invariant.dim * jnp.log(self.nu[..., 0])
         free = 1 - jnp.asarray(self.invariant.leverage, self.nu.dtype)
         return jnp.sum(free * jnp.log(self.nu), axis=-1)
 
     def colour(self, u: Array) -> Array:
-        return self.invariant.project(u) / jnp.sqrt(self.nu)
+        return self.invariant.project_white(u) / jnp.sqrt(self.nu)
 
     def covariance_product(self, x: Array) -> Array:
         return self.invariant.project(x) / self.nu

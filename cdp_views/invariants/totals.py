@@ -92,11 +92,13 @@ class Totals(Invariant):
             if np.all(b[labels < count] == 1.0):
                 b = None
         size = np.ones(n) if b is None else np.abs(b)
-        # the last cell of the largest weight of every group, by one stable sort
-        order = np.lexsort((np.arange(n), size, labels))
-        last = np.flatnonzero(np.diff(np.append(labels[order], count)) > 0) if count else []
+        # the last cell of the largest weight of every group: of repeated writes the last one stays
+        largest, last = np.zeros(count + 1), np.zeros(count + 1, dtype=np.int64)
+        np.maximum.at(largest, labels, size)
+        top = np.flatnonzero(size == largest[labels])
+        last[labels[top]] = top
         anchor = np.zeros(n, dtype=bool)
-        anchor[order[last]] = True
+        anchor[last[:count]] = True
         place = np.where(anchor, n - count, np.cumsum(~anchor) - 1)
         even = b is None
         if b is not None:
@@ -163,6 +165,8 @@ class Totals(Invariant):
 
     def gross(self, x: Any) -> Array:
         x = self._shaped("x", x)
+        if self.weights is None:
+            return self.segments.sum(x)
         return self.segments.sum(jnp.abs(self._weights_like(x.dtype)) * x)
 
     def lift(self, total: Any) -> Array:
@@ -173,10 +177,17 @@ class Totals(Invariant):
         return b * self.segments.spread(t / self._norm2(b))
 
     def project(self, x: Any) -> Array:
-        x = self._shaped("x", x)
+        x = self.project_white(self._shaped("x", x))
+        # let the anchor take the rounding, so that totals hold relative to small cells too
+        residual = self.segments.spread(self.evaluate(x))
         b = self._weights_like(x.dtype)
-        shifted = x - b * self.segments.spread(self.segments.sum(b * x) / self._norm2(b))
-        return self._close(shifted, b)
+        return x - jnp.where(self.anchor, residual / jnp.where(self.anchor, b, 1), 0)
+
+    def project_white(self, u: Array) -> Array:
+        if self.weights is None:
+            return u - self.segments.spread(self.segments.sum(u) / self.segments.sizes)
+        b = self._weights_like(u.dtype)
+        return u - b * self.segments.spread(self.segments.sum(b * u) / self._norm2(b))
 
     def projected_variance(self, variance: Any) -> Array:
         variance = jnp.asarray(variance)
@@ -279,11 +290,6 @@ class Totals(Invariant):
 
     def _at_anchor(self, x: Array) -> Array:
         return self.segments.spread(self.segments.sum(jnp.where(self.anchor, x, 0)))
-
-    def _close(self, x: Array, b: Array) -> Array:
-        """Let the anchor take the rounding error, so that totals hold relative to small cells."""
-        residual = self.segments.spread(self.segments.sum(b * x))
-        return x - jnp.where(self.anchor, residual / jnp.where(self.anchor, b, 1), 0)
 
 
 @jax.jit

@@ -24,21 +24,17 @@ class Image:
     weight: Array  # w
     metric: Precision  # G(w)
     dual: Precision  # G(w²σ²)
+    logdet: Array  # log pdet of the precision Σ⁺: (…)
 
     @staticmethod
     def of(invariant: Invariant, spread: Array, weight: Array) -> "Image":
         """Build both Gaussians; shapes (…, n) or (…, 1)."""
-        dual = invariant.restrict(weight**2 * spread)
-        return Image(spread, weight, invariant.restrict(weight), dual)
-
-    @property
-    def logdet(self) -> Array:
-        """log pdet of the precision Σ⁺: (…)."""
-        return 2 * self.metric.logdet - self.dual.logdet
+        metric, dual = invariant.restrict(weight), invariant.restrict(weight**2 * spread)
+        return Image(spread, weight, metric, dual, 2 * metric.logdet - dual.logdet)
 
     def quadratic(self, x: Array) -> Array:
         """xᵀ Σ⁺ x for x ∈ V, as a sum of squares: (…, n) → (…)."""
-        return self.dual.quadratic(self.dual.covariance_product(self.weight * x))
+        return inverse_quadratic(self.dual, self.weight * x)
 
     def colour(self, u: Array) -> Array:
         """A draw, as a deterministic map of n independent standard normals."""
@@ -65,3 +61,17 @@ class Image:
         n = differences.shape[1]
         weight = np.broadcast_to(np.asarray(self.weight), (n,))
         return self.dual.variance_of(sparse.csr_array(differences * weight[None, :]))
+
+
+@jax.custom_jvp
+def inverse_quadratic(law: Precision, y: Array) -> Array:
+    """yᵀ Cov y for G(ν), as the sum of squares Σ ν_i s_i² with s = Cov y: (…, n) → (…)."""
+    return law.quadratic(law.covariance_product(y))
+
+
+@inverse_quadratic.defjvp
+def _(primals: tuple[Precision, Array], tangents: tuple[Precision, Array]) -> tuple[Array, Array]:
+    # yᵀ Cov y = max over s ∈ V of 2 yᵀs − Σ ν_i s_i²: at the maximum s need not be differentiated
+    (law, y), (dlaw, dy) = primals, tangents
+    s = law.covariance_product(y)
+    return law.quadratic(s), jnp.sum(2 * s * dy - dlaw.nu * s * s, -1)

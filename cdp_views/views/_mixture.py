@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -112,7 +113,8 @@ def laplace_loss_draws(
     inner = np.where(labels[cells] == groups.rank, -1, inner)
     weights = None if groups.weights is None else np.asarray(groups.weights)[cells]
     part = view.on_cells(Totals.of(inner, None, weights), scale[cells], cells)
-    x = part.sample_noise(key, (draws,))
-    here = np.asarray(part._log_density(x))
+    x = jax.jit(lambda key: part.sample_noise(key, (draws,)))(key)
+    density = jax.jit(lambda x, v: part._log_density(x + v))
+    here = np.asarray(density(x, float64(np.zeros(cells.size))))
     moved = np.asarray(differences[:, cells].toarray())
-    return np.stack([here - np.asarray(part._log_density(x + float64(v))) for v in moved])
+    return np.stack([here - np.asarray(density(x, float64(v))) for v in moved])

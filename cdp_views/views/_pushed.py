@@ -11,6 +11,7 @@ from numpyro.distributions import constraints
 from numpyro.distributions.transforms import Transform
 
 from cdp_views._checks import UnsupportedError
+from cdp_views._segments import once
 from cdp_views.invariants import Invariant
 from cdp_views.support import AffineSubspace
 from cdp_views.views._common import Common, warn_if_noise_drowns
@@ -40,7 +41,7 @@ class Push(Transform):
         return AffineSubspace(self.invariant, origin=self.centre)
 
     def __call__(self, x: Any) -> Array:
-        noise = self.law.colour(x)
+        noise = self.law.colour(once(jnp.asarray(x)))
         return jnp.asarray(self.centre, noise.dtype) + noise
 
     def tree_flatten(self) -> Any:
@@ -128,7 +129,8 @@ class PushedView(Common, dist.TransformedDistribution):
 
     def sample_noise(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         """Draws of X with A X = 0, the centre not added: (*sample_shape, …, n)."""
-        return self._push.law.colour(self.base_dist.sample(key, sample_shape))
+        draw = self.base_dist.sample(key, sample_shape)
+        return self._push.law.colour(once(jnp.asarray(draw)))
 
     @property
     def variance(self) -> Array:
