@@ -74,7 +74,9 @@ CASES = {
         (1.0, 1.0, 1.0, 1.0, 2.0, 1.0),
     ),
     "no invariant": Case(
-        lambda: cdp.linear(np.zeros((0, 6))), np.zeros((0, 6)).tolist(), (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
+        lambda: cdp.linear(np.zeros((0, 6))),
+        np.zeros((0, 6)).tolist(),
+        (1.0, 2.0, 3.0, 4.0, 5.0, 6.0),
     ),
     "rows of zeros": Case(
         lambda: cdp.linear(np.zeros((2, 6))), [[0] * 6] * 2, (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
@@ -133,7 +135,11 @@ class Dense:
         return self.K.T @ (np.asarray(nu)[:, None] * self.K)
 
     def covariance(self, nu):
-        return self.K @ np.linalg.solve(self.precision(nu), self.K.T) if self.dim else np.zeros((self.n, self.n))
+        return (
+            self.K @ np.linalg.solve(self.precision(nu), self.K.T)
+            if self.dim
+            else np.zeros((self.n, self.n))
+        )
 
     def logdet(self, nu):
         return np.linalg.slogdet(self.precision(nu))[1] if self.dim else 0.0

@@ -26,7 +26,9 @@ def test_sizes_and_rows(case, inv, dense):
 
 
 def test_totals_of_a_batch(case, inv):
-    assert_allclose(inv.evaluate(X), X @ case.A.T, rtol=1e-12, atol=1e-13 * np.abs(case.A).max(initial=0))
+    assert_allclose(
+        inv.evaluate(X), X @ case.A.T, rtol=1e-12, atol=1e-13 * np.abs(case.A).max(initial=0)
+    )
     assert_allclose(inv.gross(np.abs(X)), np.abs(X) @ np.abs(case.A).T, rtol=1e-12)
     whole = np.arange(6)
     assert_allclose(inv.evaluate(whole), case.A @ whole, rtol=1e-12)
@@ -38,7 +40,11 @@ def test_lift_is_the_shortest_point_with_these_totals(case, inv, dense):
     lifted = np.asarray(inv.lift(total))
     close(lifted, X - X @ dense.P)
     size = np.abs(case.A).sum(1)
-    assert_allclose(inv.evaluate(lifted) / size if size.all() else 0, total / size if size.all() else 0, atol=1e-12)
+    assert_allclose(
+        inv.evaluate(lifted) / size if size.all() else 0,
+        total / size if size.all() else 0,
+        atol=1e-12,
+    )
 
 
 def test_lift_of_integer_totals(case, inv, dense):

@@ -32,7 +32,9 @@ def test_both_at_once(case, inv, dense_of):
 
 
 def test_joining_needs_the_same_cells(inv):
-    with pytest.raises(ValueError, match="`&` needs two invariants on the same cells; got 6 and 2"):
+    with pytest.raises(
+        ValueError, match=r"`&` needs two invariants on the same cells; got 6 and 2"
+    ):
         inv & cdp.totals(["a", "a"])
     with pytest.raises(TypeError):
         inv & np.eye(6)
@@ -59,7 +61,9 @@ def test_through_jit_and_vmap(inv):
     again, projected, total, coordinates = both(inv, X)
     assert isinstance(again, Invariant) and bool(inv.equals(again))
     assert_allclose(projected, inv.project(X), rtol=1e-12, atol=1e-12)
-    assert_allclose(total, inv.evaluate(X), rtol=1e-12, atol=1e-12 * float(jnp.abs(total).max(initial=1)))
+    assert_allclose(
+        total, inv.evaluate(X), rtol=1e-12, atol=1e-12 * float(jnp.abs(total).max(initial=1))
+    )
     assert_allclose(coordinates, inv.coordinates(X), rtol=1e-12, atol=1e-12)
     assert_allclose(again.project(X), inv.project(X), rtol=1e-12, atol=1e-12)
 
@@ -75,7 +79,9 @@ LABELS = {
     "list": ["IL", "OH", "IL", "OH", "OH", "IL"],
     "numpy": np.array(["IL", "OH", "IL", "OH", "OH", "IL"]),
     "pandas": pd.Series(["IL", "OH", "IL", "OH", "OH", "IL"], index=[5, 4, 3, 2, 1, 0]),
-    "categories": pd.Categorical(["IL", "OH", "IL", "OH", "OH", "IL"], categories=["OH", "IL", "TX"]),
+    "categories": pd.Categorical(
+        ["IL", "OH", "IL", "OH", "OH", "IL"], categories=["OH", "IL", "TX"]
+    ),
     "polars": pl.Series(["IL", "OH", "IL", "OH", "OH", "IL"]),
     "pyarrow": pl.Series(["IL", "OH", "IL", "OH", "OH", "IL"]).to_arrow(),
 }
@@ -97,21 +103,29 @@ def test_names_are_those_of_the_groups(cases):
     ("call", "message"),
     [
         (lambda: cdp.totals([]), "`groups` must name at least one cell"),
-        (lambda: cdp.totals(np.zeros((2, 2))), r"`groups` must be one label per cell.*got shape \(2, 2\)"),
+        (
+            lambda: cdp.totals(np.zeros((2, 2))),
+            r"`groups` must be one label per cell.*got shape \(2, 2\)",
+        ),
         (
             lambda: cdp.totals(["a", None, "b"]),
-            r"`groups` must label every cell; got 1 missing of 3, first at index 1\. Fill them, or "
-            'pass missing="free"',
+            r"must label every cell; got 1 missing of 3, first at index 1\. Fill .* pass missing=",
         ),
         (lambda: cdp.totals(["a", np.nan, "b"]), "1 missing of 3, first at index 1"),
         (lambda: cdp.totals([1.0, np.nan]), "1 missing of 2"),
         (lambda: cdp.totals(["a"], missing="drop"), '`missing` must be one of "raise", "free"'),
         (lambda: cdp.totals(["a", "b"], [1.0]), r"`weights` must have shape \(2,\), one per cell"),
         (lambda: cdp.totals(["a", "b"], ["x", "y"]), "`weights` must be numbers, one per cell"),
-        (lambda: cdp.totals(["a", "a"], [1.0, np.inf]), "`weights` must be finite; got inf at index 1"),
+        (
+            lambda: cdp.totals(["a", "a"], [1.0, np.inf]),
+            "`weights` must be finite; got inf at index 1",
+        ),
         (lambda: cdp.totals(["a", "b"], [1.0, 0.0]), "`weights` of group b are all 0"),
         (lambda: cdp.linear("no"), "`A` must be a matrix of numbers"),
-        (lambda: cdp.linear(np.zeros((1, 2, 3))), r"`A` must be a matrix \(k, n\); got shape \(1, 2, 3\)"),
+        (
+            lambda: cdp.linear(np.zeros((1, 2, 3))),
+            r"`A` must be a matrix \(k, n\); got shape \(1, 2, 3\)",
+        ),
         (lambda: cdp.linear(np.zeros((2, 0))), "`A` must have at least one column"),
         (lambda: cdp.linear([[1.0, 1.0], [1.0, np.nan]]), "`A` must be finite; row 1 is not"),
     ],
@@ -122,9 +136,9 @@ def test_bad_input_is_named(call, message):
 
 
 def test_what_is_not_built_is_refused(cases):
-    with pytest.raises(UnsupportedError, match="cdp.MaxEntropy on totals that overlap"):
+    with pytest.raises(UnsupportedError, match=r"cdp.MaxEntropy on totals that overlap"):
         cases["overlapping"].build().equalize(np.ones(6))
-    with pytest.raises(UnsupportedError, match="cdp.MaxEntropy on totals that overlap"):
+    with pytest.raises(UnsupportedError, match=r"cdp.MaxEntropy on totals that overlap"):
         cases["margins of a table"].build().equalize(np.arange(1.0, 7))
     big = sp.csr_array((np.ones(4), ([0, 0, 1, 1], [0, 1, 1, 2])), shape=(2, 10**8 + 1))
     with pytest.raises(UnsupportedError, match="needs a dense factor above 2e"):
@@ -133,7 +147,9 @@ def test_what_is_not_built_is_refused(cases):
 
 def test_an_unbalanced_group_is_named():
     inv = cdp.totals(["IL", "IL", "IL", "OH", "OH", "OH"])
-    with pytest.raises(InfeasibleError, match=r"cell 4 is 0\.7143 of the sum in group OH; it must stay below"):
+    with pytest.raises(
+        InfeasibleError, match=r"cell 4 is 0\.7143 of the sum in group OH; it must stay below"
+    ):
         inv.equalize(np.array([1.0, 1, 1, 1, 5, 1]) ** 2)
     with pytest.raises(InfeasibleError, match="exactly half of its group"):
         inv.equalize(np.array([1.0, 1, 1, 1, 2, 1]) ** 2)

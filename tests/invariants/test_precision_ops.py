@@ -17,7 +17,9 @@ def check(law, nu, dense, tol=1e-11):
     size = max(1.0, sigma.max())
     inside = X @ dense.P
     assert_allclose(law.logdet, dense.logdet(nu), rtol=tol, atol=tol)
-    assert_allclose(law.quadratic(inside), np.einsum("ri,i,ri->r", inside, nu, inside), rtol=tol, atol=tol)
+    assert_allclose(
+        law.quadratic(inside), np.einsum("ri,i,ri->r", inside, nu, inside), rtol=tol, atol=tol
+    )
     root = np.asarray(law.colour(np.eye(6)))  # row i: the draw of the i-th unit vector
     assert_allclose(root.T @ root, sigma, atol=tol * size)
     assert_allclose(law.covariance_product(X), X @ sigma, atol=tol * size)
@@ -60,7 +62,9 @@ def test_a_batch_is_its_rows(inv):
         assert_allclose(law.covariance_product(X)[i], one.covariance_product(X[i]), atol=1e-12)
         assert_allclose(law.quadratic(X)[i], one.quadratic(X[i]), rtol=1e-12)
         assert_allclose(
-            law.projected_variance(jnp.asarray(NU))[i], one.projected_variance(jnp.asarray(NU[i])), atol=1e-12
+            law.projected_variance(jnp.asarray(NU))[i],
+            one.projected_variance(jnp.asarray(NU[i])),
+            atol=1e-12,
         )
 
 
@@ -96,7 +100,12 @@ def test_equalize_gives_every_cell_its_variance(balanced, dense_of):
 
 def test_equal_scales_of_constant_leverage(cases, dense_of):
     """R = (n/d) P where the leverage is constant: margins of a table, a plain total."""
-    for name in ("margins of a table", "one plain total", "equal groups", "equal weights up to sign"):
+    for name in (
+        "margins of a table",
+        "one plain total",
+        "equal groups",
+        "equal weights up to sign",
+    ):
         case, dense = cases[name], dense_of(cases[name].A)
         law = case.build().equalize(4.0)
         root = np.asarray(law.colour(np.eye(6)))

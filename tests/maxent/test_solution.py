@@ -26,7 +26,11 @@ CASES = {
     "pythagoras": ([0] * 5, [2.0, 1, 1, 1, 1], [1.0] * 5),
     "dominant": ([0] * 5, [3.0, 1, 1, 1, 1], [1.0] * 5),
     "four": ([0] * 4, [1.0, 2.0, 3.0, 2.5], [1.0] * 4),
-    "signs, two groups": ([0, 1, 0, 1, 0, 1], [2.0, -1, -3, 1.5, 1.5, 2], [1.0, 1.2, 0.9, 1, 1, 0.8]),
+    "signs, two groups": (
+        [0, 1, 0, 1, 0, 1],
+        [2.0, -1, -3, 1.5, 1.5, 2],
+        [1.0, 1.2, 0.9, 1, 1, 0.8],
+    ),
 }
 
 
@@ -42,7 +46,9 @@ def test_kkt_conditions(case):
     assert_allclose(inv.matrix @ (sigma[:, None] * R), 0, atol=1e-12)
     K = kernel(inv)
     S = R * np.outer(sigma, sigma)
-    assert_allclose(np.linalg.inv(K.T @ S @ K), K.T @ (solution.precision[:, None] * K), rtol=1e-9, atol=1e-9)
+    assert_allclose(
+        np.linalg.inv(K.T @ S @ K), K.T @ (solution.precision[:, None] * K), rtol=1e-9, atol=1e-9
+    )
     assert np.sum(solution.precision * sigma**2) == pytest.approx(inv.dim, rel=1e-10)
 
 
@@ -85,7 +91,14 @@ def test_independent_others():
 def test_four_unequal_weights():
     inv = cdp.totals([0] * 4, [1.0, 2.0, 3.0, 2.5])
     R = cdp.solve_max_entropy(inv, 1.0).correlation()
-    want = [-0.0552504775764, -0.233557902157, -0.0755301353508, -0.510637556396, -0.165134741294, -0.69806679402]
+    want = [
+        -0.0552504775764,
+        -0.233557902157,
+        -0.0755301353508,
+        -0.510637556396,
+        -0.165134741294,
+        -0.69806679402,
+    ]
     assert_allclose(R[np.triu_indices(4, 1)], want, atol=1e-11)
     assert logdet(inv, R) == pytest.approx(0.77280755535171, abs=1e-12)
 
@@ -109,7 +122,11 @@ def test_both_margins_of_a_table():
         C = np.asarray(cdp.MaxEntropy(dist.Normal(0.0, 1.0), inv).covariance_matrix)
     want = np.kron(*(n / (n - 1) * (np.eye(n) - 1 / n) for n in (3, 4)))
     assert_allclose(C, want, atol=1e-13)
-    assert logdet(inv, C) == pytest.approx(4.158883, abs=1e-6) == pytest.approx(6 * np.log(2), abs=1e-6)
+    assert (
+        logdet(inv, C)
+        == pytest.approx(4.158883, abs=1e-6)
+        == pytest.approx(6 * np.log(2), abs=1e-6)
+    )
 
 
 @pytest.mark.parametrize(
@@ -124,11 +141,17 @@ def test_both_margins_of_a_table():
 def test_a_certificate_anyone_can_check(labels, b, sigma):
     inv = cdp.totals(labels, b)
     solution = cdp.solve_max_entropy(inv, sigma)
-    assert not solution.feasible and np.all(np.isnan(solution.precision)) and np.isnan(solution.residual)
+    assert (
+        not solution.feasible
+        and np.all(np.isnan(solution.precision))
+        and np.isnan(solution.residual)
+    )
     K, nu = kernel(inv), solution.certificate
     assert np.linalg.eigvalsh(K.T @ (nu[:, None] * K))[0] >= -1e-12
     assert nu @ solution.scale**2 <= 1e-12 * np.abs(nu) @ solution.scale**2
-    with pytest.raises(cdp.InfeasibleError, match="There is no such correlation; see `certificate`"):
+    with pytest.raises(
+        cdp.InfeasibleError, match=r"There is no such correlation; see `certificate`"
+    ):
         solution.correlation()
 
 
@@ -145,15 +168,19 @@ def test_nested_totals():
     both = cdp.totals([0, 0, 0, 1, 1, 1])
     sigma = [1.0, 1.2, 1.9, 3.0, 3.0, 1.0]
     assert_allclose(
-        cdp.solve_max_entropy(inv, sigma).correlation(), cdp.solve_max_entropy(both, sigma).correlation(), atol=1e-13
+        cdp.solve_max_entropy(inv, sigma).correlation(),
+        cdp.solve_max_entropy(both, sigma).correlation(),
+        atol=1e-13,
     )
 
 
 def test_bad_input_is_named():
     inv = cdp.totals([0, 0, 0])
-    with pytest.raises(ValueError, match="`scale` must be positive; got 0.0 at index 1"):
+    with pytest.raises(ValueError, match=r"`scale` must be positive; got 0.0 at index 1"):
         cdp.solve_max_entropy(inv, [1.0, 0.0, 1.0])
-    with pytest.raises(ValueError, match=r"`scale` must be a number or have shape \(3,\); got \(2,\)"):
+    with pytest.raises(
+        ValueError, match=r"`scale` must be a number or have shape \(3,\); got \(2,\)"
+    ):
         cdp.solve_max_entropy(inv, [1.0, 1.0])
-    with pytest.raises(UnsupportedError, match="`invariant` has overlapping totals"):
+    with pytest.raises(UnsupportedError, match=r"`invariant` has overlapping totals"):
         cdp.solve_max_entropy(cdp.linear([[1, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1]]), 1.0)

@@ -57,13 +57,33 @@ def test_host_numbers_stay_on_the_host_in_float64():
 @pytest.mark.parametrize(
     ("base", "error", "message"),
     [
-        (dist.Gamma(np.ones(3), 1.0), UnsupportedError, "`base` of type Gamma has no views. Use one of dist.Normal"),
+        (
+            dist.Gamma(np.ones(3), 1.0),
+            UnsupportedError,
+            "`base` of type Gamma has no views. Use one of dist.Normal",
+        ),
         (dist.Normal(np.zeros(4), 1.0), ValueError, r"3 cells on its last axis; got shape \(4,\)"),
         (dist.Normal(np.zeros((3, 2)), 1.0).to_event(2), ValueError, "3 cells on its last axis"),
-        (dist.Normal(np.zeros(1), 1.0).to_event(1), ValueError, "one event of length 1, not 3 cells"),
-        (dist.Normal(np.array([0.0, np.nan, 0.0]), 1.0, validate_args=False), ValueError, "`loc` must be finite; got nan at index 1"),
-        (dist.Normal(LOC, np.array([1.0, -1.0, 1.0]), validate_args=False), ValueError, "`scale` must be positive; got -1.0 at index 1"),
-        (dist.Normal(LOC, 0.0, validate_args=False), ValueError, "`scale` must be positive; got 0.0 at index 0. Use a scale above 0"),
+        (
+            dist.Normal(np.zeros(1), 1.0).to_event(1),
+            ValueError,
+            "one event of length 1, not 3 cells",
+        ),
+        (
+            dist.Normal(np.array([0.0, np.nan, 0.0]), 1.0, validate_args=False),
+            ValueError,
+            "`loc` must be finite; got nan at index 1",
+        ),
+        (
+            dist.Normal(LOC, np.array([1.0, -1.0, 1.0]), validate_args=False),
+            ValueError,
+            "`scale` must be positive; got -1.0 at index 1",
+        ),
+        (
+            dist.Normal(LOC, 0.0, validate_args=False),
+            ValueError,
+            "`scale` must be positive; got 0.0 at index 0. Use a scale above 0",
+        ),
         ("normal", TypeError, "`base` must be a NumPyro distribution over the cells.*got str"),
     ],
 )

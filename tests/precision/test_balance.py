@@ -94,7 +94,7 @@ def test_marginals_are_exact_everywhere(c):
 def test_a_cell_that_nearly_is_the_total(dominance):
     rest = np.array([1.0, 0.3, 2.0, 0.7, 1.0])
     sigma = np.append(rest, dominance * rest.sum())
-    covariance, variance, nu, _, _ = law_of(INV, jnp.asarray(sigma))
+    covariance, _, nu, _, _ = law_of(INV, jnp.asarray(sigma))
     assert_allclose(np.diag(covariance), sigma**2, rtol=1e-12)
     assert nu[-1] < 0 and np.all(np.asarray(nu)[:-1] > 0)
 
@@ -156,7 +156,9 @@ def test_second_derivatives_against_differences():
     logs, h = jnp.log(jnp.asarray(SIGMA)), 1e-5
     gradient = jax.jit(jax.grad(total))
     hessian = jax.jit(jax.hessian(total))(logs)
-    differences = np.array([(gradient(logs + h * e) - gradient(logs - h * e)) / (2 * h) for e in np.eye(N)])
+    differences = np.array(
+        [(gradient(logs + h * e) - gradient(logs - h * e)) / (2 * h) for e in np.eye(N)]
+    )
     assert_allclose(hessian, differences, rtol=1e-6, atol=1e-6)
     assert_allclose(hessian, hessian.T, rtol=1e-9, atol=1e-9)
 

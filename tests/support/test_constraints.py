@@ -16,12 +16,24 @@ from cdp_views._checks import UnsupportedError
 TABLE = np.array([10.0, 20.0, 30.0, 4.0, 5.0, 6.0])
 SPACES = {
     "affine": lambda: cdp.AffineSubspace(cdp.totals([0, 0, 0, 1, 1, 1]), np.array([60.0, 15.0])),
-    "affine, weighted": lambda: cdp.AffineSubspace(cdp.totals([0, 1, 0, 1, 0, 1], [2.0, -1.0, -3.0, 0.5, 1.5, 4.0]), origin=TABLE),
-    "affine, overlapping": lambda: cdp.AffineSubspace(cdp.linear([[1, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1]]), np.array([64.0, 45.0])),
-    "nonnegative": lambda: cdp.NonnegativeTotals(cdp.totals([0, 0, 0, 1, 1, 1]), np.array([60.0, 15.0])),
-    "nonnegative, scrambled": lambda: cdp.NonnegativeTotals(cdp.totals([0, 1, 0, 2, 0, 1]), np.array([45.0, 26.0, 4.0])),
-    "nonnegative, nested": lambda: cdp.NonnegativeTotals(cdp.linear([[1] * 6, [1, 1, 1, 0, 0, 0]]), np.array([75.0, 60.0])),
-    "nonnegative, free": lambda: cdp.NonnegativeTotals(cdp.totals(["a", "a", None, "b", "b", "b"], missing="free"), np.array([30.0, 15.0])),
+    "affine, weighted": lambda: cdp.AffineSubspace(
+        cdp.totals([0, 1, 0, 1, 0, 1], [2.0, -1.0, -3.0, 0.5, 1.5, 4.0]), origin=TABLE
+    ),
+    "affine, overlapping": lambda: cdp.AffineSubspace(
+        cdp.linear([[1, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1]]), np.array([64.0, 45.0])
+    ),
+    "nonnegative": lambda: cdp.NonnegativeTotals(
+        cdp.totals([0, 0, 0, 1, 1, 1]), np.array([60.0, 15.0])
+    ),
+    "nonnegative, scrambled": lambda: cdp.NonnegativeTotals(
+        cdp.totals([0, 1, 0, 2, 0, 1]), np.array([45.0, 26.0, 4.0])
+    ),
+    "nonnegative, nested": lambda: cdp.NonnegativeTotals(
+        cdp.linear([[1] * 6, [1, 1, 1, 0, 0, 0]]), np.array([75.0, 60.0])
+    ),
+    "nonnegative, free": lambda: cdp.NonnegativeTotals(
+        cdp.totals(["a", "a", None, "b", "b", "b"], missing="free"), np.array([30.0, 15.0])
+    ),
 }
 
 
@@ -59,7 +71,9 @@ def test_equality_pytree_and_pickle(space):
     other = cdp.AffineSubspace(cdp.totals([0] * 6), np.array([75.0]))
     assert not space.eq(other, static=True) and not space.eq("no")
     transform = biject_to(space)
-    assert transform.eq(biject_to(again), static=True) and not transform.eq(biject_to(other), static=True)
+    assert transform.eq(biject_to(again), static=True) and not transform.eq(
+        biject_to(other), static=True
+    )
     assert type(space).__name__ in repr(space)
 
 
@@ -67,7 +81,9 @@ def test_bijection(space):
     transform, d = biject_to(space), space.invariant.dim
     z = jnp.asarray(np.random.default_rng(0).normal(size=(2, 3, 6))[..., :d])
     x = transform(z)
-    assert transform.forward_shape(z.shape) == x.shape and transform.inverse_shape(x.shape) == z.shape
+    assert (
+        transform.forward_shape(z.shape) == x.shape and transform.inverse_shape(x.shape) == z.shape
+    )
     assert bool(jnp.all(space(x)))
     assert_allclose(transform.inv(x), z, rtol=1e-10, atol=1e-10)
     assert_allclose(transform(transform.inv(TABLE)), TABLE, rtol=1e-12)
@@ -104,14 +120,46 @@ def test_large_totals_in_float32():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda inv: cdp.AffineSubspace(inv, np.ones(2), origin=np.ones(4)), ValueError, "`total` and `origin` both fix"),
-        (lambda inv: cdp.AffineSubspace(inv, np.ones(3)), ValueError, r"`total` must have one number per total, 2.*\(3,\)"),
-        (lambda inv: cdp.AffineSubspace(inv, 1.0), ValueError, r"2 on its last axis; got shape \(\)"),
-        (lambda inv: cdp.AffineSubspace(inv, origin=np.ones(3)), ValueError, r"`origin` must have 4 cells.*\(3,\)"),
-        (lambda inv: cdp.AffineSubspace(inv, np.array([np.inf, 1.0])), ValueError, "`total` must be finite"),
-        (lambda inv: cdp.AffineSubspace(cdp.linear([[1, 1], [2, 2]]), np.array([1.0, 3.0])), ValueError, "`total` contradicts itself: row"),
-        (lambda inv: cdp.NonnegativeTotals(inv, np.array([0.0, 1.0])), ValueError, "`total` must be positive; got 0.0 at index 0"),
-        (lambda inv: cdp.NonnegativeTotals(cdp.totals([0, 0], [1.0, 2.0]), np.ones(1)), UnsupportedError, "needs unweighted totals"),
+        (
+            lambda inv: cdp.AffineSubspace(inv, np.ones(2), origin=np.ones(4)),
+            ValueError,
+            "`total` and `origin` both fix",
+        ),
+        (
+            lambda inv: cdp.AffineSubspace(inv, np.ones(3)),
+            ValueError,
+            r"`total` must have one number per total, 2.*\(3,\)",
+        ),
+        (
+            lambda inv: cdp.AffineSubspace(inv, 1.0),
+            ValueError,
+            r"2 on its last axis; got shape \(\)",
+        ),
+        (
+            lambda inv: cdp.AffineSubspace(inv, origin=np.ones(3)),
+            ValueError,
+            r"`origin` must have 4 cells.*\(3,\)",
+        ),
+        (
+            lambda inv: cdp.AffineSubspace(inv, np.array([np.inf, 1.0])),
+            ValueError,
+            "`total` must be finite",
+        ),
+        (
+            lambda inv: cdp.AffineSubspace(cdp.linear([[1, 1], [2, 2]]), np.array([1.0, 3.0])),
+            ValueError,
+            "`total` contradicts itself: row",
+        ),
+        (
+            lambda inv: cdp.NonnegativeTotals(inv, np.array([0.0, 1.0])),
+            ValueError,
+            "`total` must be positive; got 0.0 at index 0",
+        ),
+        (
+            lambda inv: cdp.NonnegativeTotals(cdp.totals([0, 0], [1.0, 2.0]), np.ones(1)),
+            UnsupportedError,
+            "needs unweighted totals",
+        ),
     ],
 )
 def test_bad_input_is_named(call, error, message):

@@ -1,4 +1,4 @@
-"""`Restricted`, the prior that keeps what exact totals say, beside `Conditioned`, which does not."""
+"""`Restricted` keeps what exact totals say about the base; `Conditioned` does not."""
 
 import pickle
 
@@ -82,12 +82,18 @@ def test_exact_totals_are_evidence_about_the_base(key):
         mu = numpyro.sample("mu", dist.Normal(0.0, 100.0))
         base = dist.Normal(mu, 10.0).expand([50])
         total = inv.evaluate(q)
-        prior = cdp.Restricted(base, inv, total) if restricted else cdp.Conditioned(base, inv, total=total)
+        prior = (
+            cdp.Restricted(base, inv, total)
+            if restricted
+            else cdp.Conditioned(base, inv, total=total)
+        )
         table = numpyro.sample("table", prior)
         numpyro.sample("released", dist.Normal(table, 30.0).to_event(1), obs=released)
 
     def posterior(restricted):
-        mcmc = numpyro.infer.MCMC(numpyro.infer.NUTS(model), num_warmup=400, num_samples=1000, progress_bar=False)
+        mcmc = numpyro.infer.MCMC(
+            numpyro.infer.NUTS(model), num_warmup=400, num_samples=1000, progress_bar=False
+        )
         mcmc.run(key, restricted)
         return np.asarray(mcmc.get_samples()["mu"])
 

@@ -49,7 +49,9 @@ class Make:
 
     def takes(self, scale: Any) -> bool:
         """Whether these scales are accepted: maximum entropy needs balance or constant leverage."""
-        if self.kind != "max-entropy" or self.invariant in ("groups", "margins") and np.ndim(scale) == 0:
+        if self.kind != "max-entropy" or (
+            self.invariant in ("groups", "margins") and np.ndim(scale) == 0
+        ):
             return True
         return self.invariant in DISJOINT
 
@@ -57,7 +59,6 @@ class Make:
         """By dense algebra; for maximum entropy by an optimiser over all of the matrix."""
         s2 = np.broadcast_to(np.asarray(scale, float) ** 2, (N,))
         K = basis(self.inv())
-        P = K @ K.T
         if self.kind == "conditioned":
             return K @ np.linalg.inv(K.T @ np.diag(1 / s2) @ K) @ K.T
         if self.kind == "imaged":
@@ -81,7 +82,11 @@ def dual_newton(K, s2):
 
     def value(theta):
         M = B.T @ (theta[:, None] * B)
-        return theta[moving].sum() - np.linalg.slogdet(M)[1] if np.linalg.eigvalsh(M)[0] > 0 else np.inf
+        return (
+            theta[moving].sum() - np.linalg.slogdet(M)[1]
+            if np.linalg.eigvalsh(M)[0] > 0
+            else np.inf
+        )
 
     for _ in range(60):
         R = B @ np.linalg.inv(B.T @ (theta[:, None] * B)) @ B.T
@@ -95,8 +100,12 @@ def dual_newton(K, s2):
     return D[:, None] * R * D
 
 
-REGISTRY = [Make(kind, inv) for kind in ("conditioned", "imaged", "max-entropy") for inv in INVARIANTS]
-REGISTRY += [Make("imaged", inv, (("weights", WEIGHTS),)) for inv in ("groups", "weighted", "margins")]
+REGISTRY = [
+    Make(kind, inv) for kind in ("conditioned", "imaged", "max-entropy") for inv in INVARIANTS
+]
+REGISTRY += [
+    Make("imaged", inv, (("weights", WEIGHTS),)) for inv in ("groups", "weighted", "margins")
+]
 REGISTRY = [m for m in REGISTRY if (m.kind, m.invariant) != ("max-entropy", "overlapping")]
 ONE_EACH = [
     Make("conditioned", "overlapping"),

@@ -74,7 +74,9 @@ def test_a_country_keeps_its_total_and_its_noise(key, float64):
 def test_noise_alone_is_kept_in_float32(key):
     people = np.random.default_rng(0).dirichlet(np.ones(1000)) * 3.3e8
     with jax.enable_x64(False):
-        with pytest.warns(UserWarning, match="`loc` is so large that float32 rounds it in steps of"):
+        with pytest.warns(
+            UserWarning, match="`loc` is so large that float32 rounds it in steps of"
+        ):
             view = cdp.MaxEntropy(dist.Normal(people, 1.0), cdp.totals([0] * 1000))
         noise = np.asarray(view.sample_noise(key, (100,)))
     assert noise.dtype == np.float32
@@ -87,19 +89,71 @@ def test_noise_alone_is_kept_in_float32(key):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda inv: cdp.Conditioned(dist.StudentT(3.0, np.zeros(6)), inv), UnsupportedError, "cdp.Conditioned of student-t noise"),
-        (lambda inv: cdp.Imaged(dist.Logistic(np.zeros(6)), inv), UnsupportedError, "cdp.Imaged of logistic noise"),
-        (lambda inv: cdp.Imaged(dist.Normal(0.0, 1.0), inv, metric="l1"), UnsupportedError, '`metric="l1"` is not in this version'),
-        (lambda inv: cdp.Imaged(dist.Normal(0.0, 1.0), inv, metric="l3"), ValueError, '`metric` must be one of "l2", "l1"; got \'l3\''),
-        (lambda inv: cdp.MaxEntropy(dist.Normal(0.0, 1.0), inv, scales="x"), ValueError, "`scales` must be one of"),
-        (lambda inv: cdp.Imaged(dist.Normal(0.0, 1.0), inv, weights=np.ones(4)), ValueError, r"`weights` must have shape \(6,\)"),
-        (lambda inv: cdp.Imaged(dist.Normal(0.0, 1.0), inv, weights=-np.ones(6)), ValueError, "`weights` must be positive"),
-        (lambda inv: cdp.Conditioned(dist.Normal(0.0, 1.0), np.ones((1, 6))), TypeError, "`invariant` must come from"),
-        (lambda inv: cdp.Conditioned(np.zeros(6), inv), TypeError, "`base` must be a NumPyro distribution"),
-        (lambda inv: cdp.Conditioned(dist.Normal(np.zeros(4), 1.0), inv), ValueError, "`base` must have the invariant's 6 cells"),
-        (lambda inv: cdp.Conditioned(dist.Normal(0.0, 1.0), inv, total=np.ones(3)), ValueError, "`total` must have one number per total, 2"),
-        (lambda inv: cdp.Conditioned(dist.Normal(0.0, 1.0), inv, total=np.array([1.0, np.nan])), ValueError, "`total` must be finite"),
-        (lambda inv: cdp.MaxEntropy(dist.Normal(0.0, np.array([9.0, 1, 1, 1, 1, 1])), inv), cdp.InfeasibleError, "`scale` is out of balance"),
+        (
+            lambda inv: cdp.Conditioned(dist.StudentT(3.0, np.zeros(6)), inv),
+            UnsupportedError,
+            "cdp.Conditioned of student-t noise",
+        ),
+        (
+            lambda inv: cdp.Imaged(dist.Logistic(np.zeros(6)), inv),
+            UnsupportedError,
+            "cdp.Imaged of logistic noise",
+        ),
+        (
+            lambda inv: cdp.Imaged(dist.Normal(0.0, 1.0), inv, metric="l1"),
+            UnsupportedError,
+            '`metric="l1"` is not in this version',
+        ),
+        (
+            lambda inv: cdp.Imaged(dist.Normal(0.0, 1.0), inv, metric="l3"),
+            ValueError,
+            '`metric` must be one of "l2", "l1"; got \'l3\'',
+        ),
+        (
+            lambda inv: cdp.MaxEntropy(dist.Normal(0.0, 1.0), inv, scales="x"),
+            ValueError,
+            "`scales` must be one of",
+        ),
+        (
+            lambda inv: cdp.Imaged(dist.Normal(0.0, 1.0), inv, weights=np.ones(4)),
+            ValueError,
+            r"`weights` must have shape \(6,\)",
+        ),
+        (
+            lambda inv: cdp.Imaged(dist.Normal(0.0, 1.0), inv, weights=-np.ones(6)),
+            ValueError,
+            "`weights` must be positive",
+        ),
+        (
+            lambda inv: cdp.Conditioned(dist.Normal(0.0, 1.0), np.ones((1, 6))),
+            TypeError,
+            "`invariant` must come from",
+        ),
+        (
+            lambda inv: cdp.Conditioned(np.zeros(6), inv),
+            TypeError,
+            "`base` must be a NumPyro distribution",
+        ),
+        (
+            lambda inv: cdp.Conditioned(dist.Normal(np.zeros(4), 1.0), inv),
+            ValueError,
+            "`base` must have the invariant's 6 cells",
+        ),
+        (
+            lambda inv: cdp.Conditioned(dist.Normal(0.0, 1.0), inv, total=np.ones(3)),
+            ValueError,
+            "`total` must have one number per total, 2",
+        ),
+        (
+            lambda inv: cdp.Conditioned(dist.Normal(0.0, 1.0), inv, total=np.array([1.0, np.nan])),
+            ValueError,
+            "`total` must be finite",
+        ),
+        (
+            lambda inv: cdp.MaxEntropy(dist.Normal(0.0, np.array([9.0, 1, 1, 1, 1, 1])), inv),
+            cdp.InfeasibleError,
+            "`scale` is out of balance",
+        ),
     ],
 )
 def test_bad_input_is_named(call, error, message):
@@ -109,32 +163,44 @@ def test_bad_input_is_named(call, error, message):
 
 def test_plain_lists_are_welcome():
     inv = cdp.totals([0, 0, 0, 1, 1, 1])
-    assert cdp.Imaged(dist.Normal(0.0, 1.0), inv, weights=[1.0, 2.0, 3.0, 1.0, 1.0, 1.0]).event_shape == (6,)
+    assert cdp.Imaged(
+        dist.Normal(0.0, 1.0), inv, weights=[1.0, 2.0, 3.0, 1.0, 1.0, 1.0]
+    ).event_shape == (6,)
     assert cdp.Conditioned(dist.Normal(0.0, 1.0), inv, total=[1.0, 2.0]).event_shape == (6,)
 
 
 def test_a_dense_covariance_of_a_country_is_refused():
     view = cdp.Imaged(dist.Normal(0.0, 1.0), cdp.totals(np.zeros(20_000, dtype=int)))
-    with pytest.raises(UnsupportedError, match="`covariance_matrix` of 20000 cells would need 3 GB"):
+    with pytest.raises(
+        UnsupportedError, match="`covariance_matrix` of 20000 cells would need 3 GB"
+    ):
         view.covariance_matrix  # noqa: B018
 
 
 _NUMBERS = """
 import numpy as np, scipy.sparse as sp, numpyro.distributions as dist, cdp_views as cdp
+base = dist.Normal(np.arange(6.0), np.array([1.3, 1.3, 1, 1.5, 1.2, 1.1]))
 for make in (cdp.MaxEntropy, cdp.Conditioned, cdp.Imaged):
-    view = make(dist.Normal(np.arange(6.0), np.array([1.3, 1.3, 1, 1.5, 1.2, 1.1])), cdp.totals([0, 0, 0, 1, 1, 1]))
+    view = make(base, cdp.totals([0, 0, 0, 1, 1, 1]))
     v = sp.csr_array(np.array([[1.0, -1, 0, 0, 0, 0], [0, 0, 0, 1, 0, -1]]))
     w = sp.csr_array(np.array([[1.0, 1, 0, 1, 0, 0]]))
-    numbers = [view.loss(v).mu, view.loss(v, w).mu, view.deviation().sd, view.deviation(w).sd, view.exposure]
-    print([x.hex() for a in numbers for x in np.asarray(a).tolist()], {str(np.asarray(a).dtype) for a in numbers})
+    numbers = [view.loss(v).mu, view.loss(v, w).mu, view.deviation().sd, view.deviation(w).sd]
+    numbers = [np.asarray(x) for x in (*numbers, view.exposure)]
+    print([x.hex() for a in numbers for x in a.tolist()], {str(a.dtype) for a in numbers})
 """
 
 
 @pytest.mark.slow
 def test_privacy_numbers_do_not_depend_on_the_precision_flag():
     def run(flag):
-        env = {**os.environ, "JAX_ENABLE_X64": flag, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-        done = subprocess.run([sys.executable, "-c", _NUMBERS], env=env, capture_output=True, text=True, check=True)
+        env = {
+            **os.environ,
+            "JAX_ENABLE_X64": flag,
+            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", _NUMBERS], env=env, capture_output=True, text=True, check=True
+        )
         return done.stdout
 
     first = run("0")
@@ -164,7 +230,9 @@ def test_loss_and_deviation_against_dense_algebra(make, scales, which, float64):
     assert_allclose(view.deviation(csr_array(w)).sd, np.sqrt(np.diag(w @ C @ w.T)), rtol=1e-8)
     assert not np.any(view.deviation(csr_array(view.invariant.matrix)).sd > 1e-12)
     if make.options:
-        with pytest.raises(UnsupportedError, match="With weights= the worst pair of an imaged view"):
+        with pytest.raises(
+            UnsupportedError, match="With weights= the worst pair of an imaged view"
+        ):
             view.exposure  # noqa: B018
     else:
         assert_allclose(view.exposure, 1 / np.broadcast_to(scale, (6,)))

@@ -119,7 +119,9 @@ def test_a_batch_of_totals(scales, loc, make_of):
     view = make.view(scale=scales["cells"], total=totals)
     assert view.batch_shape == (3,)
     for i in range(3):
-        assert_allclose(view.mean[i], make.view(scale=scales["cells"], total=totals[i]).mean, rtol=1e-12)
+        assert_allclose(
+            view.mean[i], make.view(scale=scales["cells"], total=totals[i]).mean, rtol=1e-12
+        )
 
 
 # numbers of mathematics.md, each with its derivation
@@ -134,7 +136,11 @@ def test_three_views_of_unequal_scales(make_of):
     sigma = np.array([1.0, 2.0, 3.0, 4.0, 6.0])
     s2, omega, inv = sigma**2, sigma**-2, cdp.totals([0] * 5)
     base = dist.Normal(np.zeros(5), sigma)
-    conditioned, imaged, entropy = cdp.Conditioned(base, inv), cdp.Imaged(base, inv), cdp.MaxEntropy(base, inv)
+    conditioned, imaged, entropy = (
+        cdp.Conditioned(base, inv),
+        cdp.Imaged(base, inv),
+        cdp.MaxEntropy(base, inv),
+    )
     assert_allclose(conditioned.variance, s2 - s2**2 / s2.sum(), rtol=1e-12)
     assert_allclose(conditioned.variance, [0.9848, 3.7576, 7.7727, 12.1212, 16.3636], atol=5e-5)
     assert_allclose(imaged.variance, s2 - 2 * s2 / 5 + s2.sum() / 25, rtol=1e-12)
@@ -145,7 +151,9 @@ def test_three_views_of_unequal_scales(make_of):
         return 2 * float(view.entropy()) - 4 * (1 + np.log(2 * np.pi))
 
     # det over {Σx = 0} of a diagonal: Π a · Σ(1/a) / n
-    assert_allclose(log_pdet(conditioned), -(np.log(omega).sum() + np.log(s2.sum() / 5)), rtol=1e-12)
+    assert_allclose(
+        log_pdet(conditioned), -(np.log(omega).sum() + np.log(s2.sum() / 5)), rtol=1e-12
+    )
     assert_allclose(log_pdet(imaged), np.log(s2).sum() + np.log(omega.sum() / 5), rtol=1e-12)
     got = [log_pdet(v) for v in (conditioned, imaged, entropy)]
     assert_allclose(got, [7.3594, 8.7027, 7.9343], atol=5e-5)
@@ -157,7 +165,9 @@ def test_three_views_of_unequal_scales(make_of):
     move = csr_array(np.array([[1.0, -1, 0, 0, 0]]))
     mu2 = [float(v.loss(move).mu[0] ** 2) for v in (conditioned, imaged, entropy)]
     assert_allclose(mu2[0], omega[0] + omega[1], rtol=1e-12)
-    assert_allclose(mu2[1], omega[0] + omega[1] - (omega[0] - omega[1]) ** 2 / omega.sum(), rtol=1e-12)
+    assert_allclose(
+        mu2[1], omega[0] + omega[1] - (omega[0] - omega[1]) ** 2 / omega.sum(), rtol=1e-12
+    )
     assert_allclose(mu2, [1.25, 0.86244, 1.276892], atol=5e-6)
 
 
