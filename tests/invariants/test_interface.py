@@ -28,7 +28,8 @@ def test_both_at_once(case, inv, dense_of):
     assert_array_equal(joined.matrix.toarray(), rows)
     assert joined.rank == 6 - dense.dim
     assert_allclose(joined.project(X), X @ dense.P, atol=1e-12)
-    assert_allclose(joined.evaluate(X), X @ rows.T, rtol=1e-12, atol=1e-13 * np.abs(rows).max())
+    size = np.abs(rows).max()
+    assert_allclose(joined.evaluate(X), X @ rows.T, rtol=1e-12, atol=1e-13 * size)
 
 
 def test_joining_needs_the_same_cells(inv):
