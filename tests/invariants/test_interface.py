@@ -72,7 +72,7 @@ def test_through_jit_and_vmap(inv):
 def test_the_last_axis_is_the_cells(inv):
     with pytest.raises(ValueError, match=r"`x` must have 6 cells on its last axis .*shape \(4,\)"):
         inv.project(np.zeros(4))
-    with pytest.raises(ValueError, match="`nu` must be positive; got -1.0 at index 2"):
+    with pytest.raises(ValueError, match=r"`nu` must be positive; got -1.0 at index 2"):
         inv.restrict(np.array([1.0, 1, -1, 1, 1, 1]))
 
 
