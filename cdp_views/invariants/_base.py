@@ -82,7 +82,7 @@ class Invariant(ABC):
 
     @abstractmethod
     def coordinates(self, x: Any) -> Array:
-        """The orthonormal coordinates Kᵀ x: (…, n) → (…, d)."""
+        """The orthonormal coordinates Kᵀ x of a point x ∈ V: (…, n) → (…, d)."""
 
     @abstractmethod
     def projected_variance(self, variance: Any) -> Array:

@@ -63,6 +63,7 @@ class Pivoted(Precision):
 
     def quadratic(self, x: Array) -> Array:
         """Σ ν_i x_i², as a sum of squares: Σ ν_r(x_r + x_m F_r/(ν_r s))² + κ x_m²/s."""
+        x = jnp.asarray(x)
         if not self.indefinite:
             return super().quadratic(x)
         safe = jnp.where(self.s > 0, self.s, 1)  # s = 0: a cell alone in its group, whose x is 0

@@ -46,6 +46,11 @@ class Rows:
         """The rows of absolute values."""
         return Rows(self.row, self.column, abs(self.value), self.shape)
 
+    def lengths(self, dtype: Any) -> Array:
+        """Euclidean norm of each row (k,)."""
+        square = jnp.asarray(self.value, dtype) ** 2
+        return jnp.sqrt(jnp.zeros(self.shape[0], dtype).at[self.row].add(square))
+
     def times(self, x: Array) -> Array:
         """(…, n) → (…, k)."""
         terms = x[..., self.column] * jnp.asarray(self.value, x.dtype)

@@ -116,8 +116,7 @@ class Linear(Invariant):
         if isinstance(self.geometry, Totals):
             return size
         # overlapping rows are met through orthonormal ones, which touch other cells as well
-        row_norm = jnp.asarray(np.sqrt(self.rows.matrix.power(2).sum(axis=1)), x.dtype)
-        return size + row_norm * jnp.linalg.norm(x, axis=-1, keepdims=True)
+        return size + self.rows.lengths(x.dtype) * jnp.linalg.norm(x, axis=-1, keepdims=True)
 
     def lift(self, total: Any) -> Array:
         total = jnp.asarray(total)

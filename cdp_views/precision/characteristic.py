@@ -12,6 +12,7 @@ integrand the cells are independent (numerics.md, §5), so the same nodes give e
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -21,7 +22,7 @@ from jax import Array, lax
 
 from cdp_views._segments import Segments
 
-_MOST_NODES = 240  # w up to 40 in steps of 1/6: one dominant cell
+MOST_NODES = 240  # w up to 40 in steps of 1/6: one dominant cell
 
 
 def node_count(c: Any, segments: Segments) -> int:
@@ -34,7 +35,7 @@ def node_count(c: Any, segments: Segments) -> int:
     share = np.max(
         (largest[:count] ** 2 / square[:count])[np.asarray(segments.sizes) > 1], initial=0.0
     )
-    return int(np.clip(math.ceil(6 * float(_reach(np.float64(share)))), 24, _MOST_NODES))
+    return int(np.clip(math.ceil(6 * float(_reach(np.float64(share)))), 24, MOST_NODES))
 
 
 def equal_log_density_at_zero(c: Array, sizes: Array) -> Array:
@@ -48,26 +49,23 @@ def equal_log_density_at_zero(c: Array, sizes: Array) -> Array:
     return jnp.where(far, series, gammas) - 0.5 * math.log(math.pi) - math.log(2) - jnp.log(c)
 
 
-def log_density_at_zero(c: Array, segments: Segments, nodes: int = _MOST_NODES) -> Array:
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def log_density_at_zero(c: Array, segments: Segments, nodes: int = MOST_NODES) -> Array:
     """log f(0) of every group for c = |b|λ (…, n), zero for cells in no group: (…, G)."""
+    norm, h, step = _grid(c, segments, nodes)
+    mass, _ = _integrate(c, segments, nodes, lambda _: jnp.zeros(()))
+    many = jnp.log(mass * step) - jnp.log(math.pi * norm * jnp.sqrt(h))
+    return jnp.where(segments.sizes == 1, -jnp.log(2 * norm), many)
 
-    @jax.custom_jvp
-    def value(c: Array) -> Array:
-        norm, h, step = _grid(c, segments, nodes)
-        mass, _ = _integrate(c, segments, nodes, lambda _: jnp.zeros(()))
-        many = jnp.log(mass * step) - jnp.log(math.pi * norm * jnp.sqrt(h))
-        return jnp.where(segments.sizes == 1, -jnp.log(2 * norm), many)
 
-    @value.defjvp
-    def _(primals: Any, tangents: Any) -> Any:
-        (c,), (dc,) = primals, tangents
-        mass, total = _integrate(c, segments, nodes, lambda t: -2 * c * t * t / (1 + (c * t) ** 2))
-        slope = total / jnp.where(segments.member, segments.spread(mass), 1)
-        alone = segments.spread((segments.sizes == 1).astype(c.dtype)) > 0
-        slope = jnp.where(alone, -1 / jnp.where(alone, c, 1), slope)
-        return value(c), segments.sum(dc * slope)
-
-    return value(c)
+@log_density_at_zero.defjvp
+def _(nodes: int, primals: Any, tangents: Any) -> Any:
+    (c, segments), (dc, _) = primals, tangents
+    mass, total = _integrate(c, segments, nodes, lambda t: -2 * c * t * t / (1 + (c * t) ** 2))
+    slope = total / jnp.where(segments.member, segments.spread(mass), 1)
+    alone = segments.spread((segments.sizes == 1).astype(c.dtype)) > 0
+    slope = jnp.where(alone, -1 / jnp.where(alone, c, 1), slope)
+    return log_density_at_zero(c, segments, nodes), segments.sum(dc * slope)
 
 
 def average(c: Array, segments: Segments, nodes: int, function: Callable[[Array], Array]) -> Array:

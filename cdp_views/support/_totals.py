@@ -12,14 +12,14 @@ from cdp_views.invariants import Invariant
 
 def check_total(invariant: Invariant, total: Any) -> Any:
     """`total` (…, k) with k the invariant's number of rows; concrete totals must agree."""
-    k = invariant.matrix.shape[0] if _checks.is_concrete(invariant) else jnp.shape(total)[-1]
-    if jnp.ndim(total) == 0 or jnp.shape(total)[-1] != k:
-        raise ValueError(
-            f"`total` must have one number per total, {k} on its last axis; got shape "
-            f"{jnp.shape(total)}."
-        )
     if isinstance(total, list | tuple | np.ndarray):
         total = np.asarray(total, dtype=np.float64)
+    k = invariant.matrix.shape[0] if _checks.is_concrete(invariant) else np.shape(total)[-1]
+    if np.ndim(total) == 0 or np.shape(total)[-1] != k:
+        raise ValueError(
+            f"`total` must have one number per total, {k} on its last axis; got shape "
+            f"{np.shape(total)}."
+        )
     _checks.finite("total", total, "Every total must be known.")
     if k > invariant.rank and _checks.is_concrete(total, invariant):
         _require_agreement(invariant, total)

@@ -45,10 +45,10 @@ class AffineSubspace(constraints.Constraint):
             origin = invariant.lift(check_total(invariant, total))
         elif origin is None:
             origin = np.zeros(invariant.n)
-        elif jnp.shape(origin)[-1:] != (invariant.n,):
+        elif np.shape(origin)[-1:] != (invariant.n,):
             raise ValueError(
                 f"`origin` must have {invariant.n} cells on its last axis; got shape "
-                f"{jnp.shape(origin)}."
+                f"{np.shape(origin)}."
             )
         self.invariant = invariant
         self.origin = origin

@@ -14,6 +14,7 @@ from cdp_views._float64 import float64, in_float64
 from cdp_views.invariants import Totals
 from cdp_views.loss import BoundedLoss
 from cdp_views.precision.characteristic import (
+    MOST_NODES,
     average,
     equal_log_density_at_zero,
     log_density_at_zero,
@@ -130,7 +131,7 @@ class ConditionedLaplace(MixtureView):
 
     @property
     def _node_count(self) -> int:
-        return 240 if self.nodes is None else self.nodes
+        return self.nodes or MOST_NODES
 
 
 def log_normalizer(groups: Any, scale: Array, alike: bool, nodes: int | None) -> Array:
@@ -140,7 +141,7 @@ def log_normalizer(groups: Any, scale: Array, alike: bool, nodes: int | None) ->
         anchor = groups.segments.sum(jnp.where(groups.anchor, c, 0))
         log_f = equal_log_density_at_zero(anchor, groups.segments.sizes)
     else:
-        log_f = log_density_at_zero(c, groups.segments, nodes or 240)
+        log_f = log_density_at_zero(c, groups.segments, nodes or MOST_NODES)
     weights = groups._weights_like(c.dtype)
     per_group = log_f + 0.5 * jnp.log(groups._norm2(weights))
     return jnp.sum(jnp.broadcast_to(jnp.log(2 * scale), c.shape), -1) + jnp.sum(per_group, -1)

@@ -79,10 +79,10 @@ def Imaged(
         )
     cls, pieces = _shared.choose(base, invariant, _CLASSES, "Imaged")
     if weights is not None:
-        if jnp.shape(weights) not in ((), (1,), (invariant.n,)):
+        if np.shape(weights) not in ((), (1,), (invariant.n,)):
             raise ValueError(
                 f"`weights` must have shape ({invariant.n},), one per cell; got "
-                f"{jnp.shape(weights)}."
+                f"{np.shape(weights)}."
             )
         _checks.positive("weights", weights, "Every cell needs a cost above 0 of being moved.")
         if not isinstance(weights, Array):
