@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cdp_views.study import Comparison
 
 _DRAWS, _FILE = 200, 2**25  # draws, and numbers (256 MiB), unless asked for more
+NOISES = ("normal", "laplace")
 FILES = ("comparison.csv", "comparison.png", "noise.nc")
 
 
@@ -38,6 +39,7 @@ class Request:
     public: bool
     out: Path | None
     overwrite: bool
+    noises: tuple[str, ...] = ("normal",)
 
 
 def run(request: Request) -> None:
@@ -66,8 +68,12 @@ def run(request: Request) -> None:
         draws = request.draws
         if draws is None:
             # Four views of equal scales and of every pattern.
-            draws = min(_DRAWS, _FILE // (4 * (1 + len(patterns)) * len(table)))
-        wanted = request.out is not None and draws > 0
+            rows = 4 * len(request.noises) * (1 + len(patterns))
+            draws = min(_DRAWS, _FILE // (rows * len(table)))
+        if request.out is None:
+            draws = 0
+        # Without draws or Laplace noise, nothing is random and no key is needed.
+        random = draws > 0 or "laplace" in request.noises
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             comparison = compare(
@@ -75,10 +81,11 @@ def run(request: Request) -> None:
                 totals(groups),
                 epsilon=request.epsilon,
                 delta=request.delta,
+                noises=request.noises,
                 scales=patterns,
                 tables=request.tables,
                 public=request.public,
-                key=jax.random.key(request.seed) if wanted else None,
+                key=jax.random.key(request.seed) if random else None,
                 draws=draws,
                 names=cells,
                 progress=report,
@@ -150,6 +157,9 @@ def _check_numbers(request: Request) -> None:
         raise ValueError(f"--epsilon must be a finite number above 0; got {request.epsilon}.")
     if not 0 < request.delta < 1:
         raise ValueError(f"--delta must be between 0 and 1; got {request.delta}.")
+    unknown = [noise for noise in request.noises if noise not in NOISES]
+    if unknown:
+        raise ValueError(f"--noise must be {' or '.join(NOISES)}; got {unknown[0]}.")
     for option, value, least in (
         ("tables", request.tables, 1),
         ("draws", request.draws or 0, 0),

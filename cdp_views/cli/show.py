@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cdp_views.report import grouped, records
+from cdp_views.report import grouped, percent, records
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,10 +31,12 @@ def show(comparison: "Comparison", intro: list[str]) -> None:
         _wrap(sentence, width)
     console.print()
     console.print(_mechanisms(comparison.table, entropy=width >= _PIPE_WIDTH))
+    estimated = comparison.table["guess_rate_stderr"].notna().any()
     _wrap(
         "Errors are in counts, per cell; ± is the half-width that holds the error in 9 of 10 "
-        "releases. guess: the best chance of telling two neighbouring tables apart (50 % is blind)."
-        " Σ|error|: the cells' expected absolute errors, summed. Entropy in nats.",
+        "releases. guess: the best chance of telling two neighbouring tables apart (50 % is blind)"
+        + (", with its standard error where it is estimated." if estimated else ".")
+        + " Σ|error|: the cells' expected absolute errors, summed. Entropy in nats.",
         width,
     )
     console.print()
@@ -54,23 +56,26 @@ def _mechanisms(table: "pd.DataFrame", *, entropy: bool) -> "Table":
     from rich.table import Table
 
     out = _table()
-    for heading in ("scales", "view", "privacy", "kind"):
+    several = _several(table)
+    # With two noises the guarantees are long, and say themselves what is proved.
+    words = ("scales", "view", "privacy") if several else ("scales", "view", "privacy", "kind")
+    for heading in words:
         # A guarantee shared by several tables or the name of a pattern is long: these may wrap.
         wraps = heading in ("privacy", "scales")
         out.add_column(heading, no_wrap=not wraps, min_width=13 if heading == "privacy" else None)
     figures = ("guess", "scale", "sd", "± typical", "± worst", "Σ|error|", "entropy")
     for heading in figures if entropy else figures[:-1]:
         out.add_column(heading, justify="right", no_wrap=True)
-    several = len({row["noise"] for row in records(table)}) > 1
     for (noise, scales), rows in grouped(records(table), "noise", "scales"):
+        # The noise beside the first row, the scales beside the second: no cell need wrap.
+        names = [noise, scales] if several and len(rows) > 1 else [f"{noise}, {scales}"]
         for place, row in enumerate(rows):
-            group = f"{noise}, {scales}" if several else scales
             out.add_row(
-                group if place == 0 else "",
+                "".join((names if several else [scales])[place : place + 1]),
                 row["view"],
                 row["guarantee"],
-                row["kind"],
-                f"{100 * row['guess_rate']:.2f}%",
+                *([] if several else [row["kind"]]),
+                percent(row["guess_rate"], row["guess_rate_stderr"]),
                 _number(row["scale"]),
                 _number(row["mean_sd"]),
                 _number(row["margin90_typical"]),
@@ -96,13 +101,19 @@ def _relative(table: "pd.DataFrame") -> "Table":
     out.add_column("view", no_wrap=True)
     for name in columns:
         out.add_column(name.rsplit("_of_", 1)[1], justify="right", no_wrap=True)
-    for (_, scales), rows in grouped(records(table), "noise", "scales"):
+    several = _several(table)
+    for (noise, scales), rows in grouped(records(table), "noise", "scales"):
+        group = f"{noise}, {scales}" if several else scales
         for place, row in enumerate(rows):
             out.add_row(
-                scales if place == 0 else "", row["view"], *(_percent(row[c]) for c in columns)
+                group if place == 0 else "", row["view"], *(_percent(row[c]) for c in columns)
             )
         out.add_section()
     return out
+
+
+def _several(table: "pd.DataFrame") -> bool:
+    return table["noise"].nunique() > 1
 
 
 def _table() -> "Table":

@@ -7,11 +7,13 @@ from cdp_views.report.files import write_netcdf as write_netcdf
 from cdp_views.report.files import write_together as write_together
 from cdp_views.report.rows import Row as Row
 from cdp_views.report.rows import grouped as grouped
+from cdp_views.report.rows import percent as percent
 from cdp_views.report.rows import records as records
 
 __all__ = [
     "Row",
     "grouped",
+    "percent",
     "records",
     "comparison_figure",
     "write_csv",

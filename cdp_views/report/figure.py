@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from cdp_views.report.rows import Row, grouped, records
+from cdp_views.report.rows import Row, grouped, percent, records
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,13 +45,17 @@ def comparison_figure(table: pd.DataFrame, dataset: xr.Dataset) -> "Figure":
         ) from None
 
     groups = grouped(records(table), "noise", "scales")
+    several = table["guarantee"].nunique() > 1
     relative = "relative_margin90_median" in dataset
     columns = 3 if relative else 2
     figure = Figure(figsize=(4.9 * columns, 1.7 + 2.9 * len(groups)), layout="constrained")
     axes = figure.subplots(len(groups), columns, squeeze=False, sharex="col", sharey=False)
     for row, ((noise, scales), rows) in zip(axes, groups, strict=True):
         _margins(row[0], rows)
-        row[0].set_title(f"{scales} scales, {noise} noise", loc="left", fontweight="bold")
+        heading = f"{scales} scales, {noise} noise"
+        row[0].set_title(
+            f"{heading}: {_proved(rows)}" if several else heading, loc="left", fontweight="bold"
+        )
         _cells(row[1], rows, dataset)
         if relative:
             _sizes(row[2], rows, dataset)
@@ -84,12 +88,15 @@ def comparison_figure(table: pd.DataFrame, dataset: xr.Dataset) -> "Figure":
 def _margins(ax: "Axes", rows: list[Row]) -> None:
     """Dots at the typical margin, a line to the worst."""
     places = np.arange(len(rows))[::-1]
+    proved = _proved(rows)
     for place, row in zip(places, rows, strict=True):
         color = _style(row["view"])["color"]
         typical, worst = row["margin90_typical"], row["margin90_worst"]
         ax.plot([typical, worst], [place, place], color=color, linewidth=2, solid_capstyle="butt")
         ax.plot(worst, place, "|", color=color, markersize=11, markeredgewidth=2)
-        ax.plot(typical, place, "o", color=color, markersize=9)
+        # A hollow dot: without the guarantee of its panel.
+        kept = row["guarantee"] == proved
+        ax.plot(typical, place, "o", color=color, markersize=9, mfc=color if kept else "white")
         ax.annotate(
             f"{typical:,.1f}"
             if np.isclose(typical, worst, rtol=1e-3)
@@ -100,7 +107,10 @@ def _margins(ax: "Axes", rows: list[Row]) -> None:
             va="center",
             fontsize="small",
         )
-    ax.set_yticks(places, [row["view"] for row in rows])
+    ax.set_yticks(
+        places,
+        [r["view"] + ("" if r["guarantee"] == proved else f"\n({r['guarantee']})") for r in rows],
+    )
     ax.set_ylim(-0.6, len(rows) - 0.4)
     ax.set_xscale("log")
     ax.set_xlabel("90 % margin of error of a cell: typical (dot) to worst")
@@ -197,19 +207,35 @@ def _clean(ax: "Axes", grid: Literal["x", "y"]) -> None:
 
 
 def _title(table: pd.DataFrame) -> str:
-    notions = list(dict.fromkeys(table["guarantee"]))
+    notions = grouped(records(table), "guarantee")
+    unit = f"Neighbours: {textwrap.shorten(str(table['neighbours'].iloc[0]), 110)}."
     if len(notions) > 1:
-        return "What each mechanism is good for; rows differ in their privacy: " + ", ".join(
-            notions
+        chances = [
+            f"{guarantee}: {percent(worst['guess_rate'], worst['guess_rate_stderr'])}"
+            for (guarantee,), rows in notions
+            if np.isfinite((worst := max(rows, key=_chance))["guess_rate"])
+        ]
+        return (
+            "Errors at two notions of privacy: compare within one, not across\n"
+            "An attacker tells two neighbouring tables apart with a chance of at most, at "
+            f"{'; at '.join(chances)}.\n{unit}"
         )
     rates = table["guess_rate"]
     guess = f"{100 * rates.max():.1f} %"
-    unit = str(table["neighbours"].iloc[0])
     return (
-        f"Errors at equal privacy: {notions[0]}\n"
+        f"Errors at equal privacy: {notions[0][0][0]}\n"
         f"An attacker tells two neighbouring tables apart with a chance of at most {guess} "
-        f"(guessing blindly: 50 %).\nNeighbours: {textwrap.shorten(unit, 110)}."
+        f"(guessing blindly: 50 %).\n{unit}"
     )
+
+
+def _chance(row: Row) -> float:
+    return -1.0 if np.isnan(row["guess_rate"]) else row["guess_rate"]
+
+
+def _proved(rows: list[Row]) -> str:
+    """What the rows of a panel keep: that of the first, the unconstrained base."""
+    return rows[0]["guarantee"]
 
 
 def _stamp(figure: "Figure", dataset: xr.Dataset) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 Row = dict[str, Any]
@@ -20,3 +21,12 @@ def grouped(rows: Sequence[Row], *names: str) -> list[tuple[tuple[str, ...], lis
     for row in rows:
         groups.setdefault(tuple(str(row[name]) for name in names), []).append(row)
     return list(groups.items())
+
+
+def percent(rate: float, stderr: float) -> str:
+    """A chance in per cent: "53.40 %", or with its standard error "62.1 ± 0.3 %"; "" for NaN."""
+    if not np.isfinite(rate):
+        return ""
+    if not np.isfinite(stderr):
+        return f"{100 * rate:.2f} %"
+    return f"{100 * rate:.1f} ± {max(100 * stderr, 0.1):.1f} %"

@@ -8,22 +8,24 @@ import jax
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy.special import ndtr
 
 from cdp_views._checks import InfeasibleError, UnsupportedError
 from cdp_views.calibration import calibrate
 from cdp_views.neighbours import relocations
 from cdp_views.privacy import privacy_loss
+from cdp_views.privacy.estimate import DRAWS
 from cdp_views.report import records
 from cdp_views.study.alike import fingerprint_probes
 from cdp_views.study.comparison import Comparison
-from cdp_views.study.mechanisms import Mechanism, mechanisms
+from cdp_views.study.guess import guess_rate
+from cdp_views.study.mechanisms import NOT_PROVED, Mechanism, mechanisms
 from cdp_views.study.request import as_counts, check_budget, scale_patterns
 from cdp_views.study.verdict import judge
 from cdp_views.usefulness import relative_by_size, utility
 
 # Numbers of noise in one comparison: 2 GiB of float64.
 LARGEST_NOISE = 2**28
+LARGEST_ESTIMATE = 2**25
 
 Progress = Callable[[int, int, str], None]
 
@@ -44,29 +46,35 @@ def compare(
     names: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
-    """The unconstrained base and its three views, each calibrated to the same (ε, δ).
+    """The unconstrained base and its three views, each calibrated to the same budget.
 
-    With `tables` M, M tables of this kind share the budget: the Gaussian guarantees of one table
-    compose to μ = √M μ₁, exactly, so each table's noise is √M larger.
+    Normal noise keeps (ε, δ), Laplace noise pure ε: two notions, and only rows of one notion are
+    equal. Max-entropy Laplace has no proved guarantee: it takes conditioned's scale.
+
+    With `tables` M, M tables of this kind share the budget. Gaussian guarantees compose to
+    μ = √M μ₁, exactly, so that each table's noise is √M larger; pure ε adds up, so that each table
+    gets ε/M and its noise is M times larger.
 
     Args:
         counts: true counts, (n,).
         inv: what must hold exactly.
         epsilon: privacy budget of all tables together, above 0.
-        delta: its δ, between 0 and 1.
-        noises: base noises; "normal".
+        delta: its δ, between 0 and 1; Laplace noise leaves it unused.
+        noises: base noises, "normal" and "laplace".
         scales: relative scales (n,) to compare beside equal ones, or several by name; published,
             hence never a function of the counts.
         neighbours: the differences that must stay hidden; `relocations(inv)` if None.
         tables: number of tables that share the budget.
         public: the counts are public, so that nothing is marked confidential.
-        key: JAX key for draws of the noise; None stores none.
-        draws: draws of the noise per mechanism, of one table, never with the counts added.
+        key: JAX key for draws of the noise, and for what of Laplace noise is estimated (guess rates
+            and most errors, with standard errors); None stores no draws and is for Normal noise.
+        draws: draws of the noise that are kept per mechanism, of one table, never with the counts
+            added; 0 keeps none.
         names: names of the cells, for lists and files.
         progress: called with (done, all, what) before each mechanism.
 
     Raises:
-        ValueError: counts, budget or scales that make no sense.
+        ValueError: counts, budget or scales that make no sense; Laplace noise without a key.
         UnsupportedError: a noise that is not built.
 
     Warns:
@@ -85,9 +93,14 @@ def compare(
     patterns = scale_patterns(scales, counts)
     rows = mechanisms(counts, inv, tuple(noises), patterns)
     names = _names(names, inv.n)
-    if key is not None and not 1 <= draws * len(rows) * inv.n <= LARGEST_NOISE:
+    if key is None and any(row.pure for row in rows):
         raise ValueError(
-            f"`draws` must be at least 1 and fit in memory; got {draws} for {len(rows)} mechanisms "
+            "`key` must be given with Laplace noise: its guess rates and errors are estimated from "
+            "draws. Pass key=jax.random.key(0)."
+        )
+    if key is not None and not 0 <= draws * len(rows) * inv.n <= LARGEST_NOISE:
+        raise ValueError(
+            f"`draws` must be at least 0 and fit in memory; got {draws} for {len(rows)} mechanisms "
             f"of {inv.n:,} cells. At most {LARGEST_NOISE // (len(rows) * inv.n)} fit."
         )
     neighbours = relocations(inv) if neighbours is None else neighbours
@@ -122,6 +135,7 @@ def compare(
     dataset = _stack(table, [cells for _, cells in results], names, ~free)
     fingerprints = [cells["fingerprint"].values for _, cells in results]
     notes.extend(_unmoved(inv, free))
+    notes.extend(_estimated(table, inv.n))
     return Comparison(
         table=table,
         dataset=dataset,
@@ -142,38 +156,37 @@ def _measure(
     public: bool,
 ) -> tuple[dict[str, Any], xr.Dataset]:
     """One row of the table and the figures of its cells."""
-    epsilon, delta, tables = budget
-    scale = calibrate(mechanism, neighbours, epsilon=epsilon, delta=delta) * np.sqrt(tables)
-    view = mechanism(scale)
-    loss = privacy_loss(view, neighbours)
-    mu = loss.mu * np.sqrt(tables)
-    cells = utility(view, public=public)
-    totals = utility(view, mechanism.invariant, public=public)
+    view, scale, privacy = _calibrated(mechanism, neighbours, budget, key)
+    estimate: dict[str, Any] = {"public": public}
+    if key is not None:
+        estimate |= {"key": jax.random.fold_in(key, 1), "draws": _estimate_draws(free.size)}
+    cells = utility(view, **estimate)
+    totals = utility(view, mechanism.invariant, **estimate)
     mae, margin, sd = (cells[v].values[free] for v in ("mae", "margin90", "sd"))
     # Cells that the totals determine would count as without error.
     sizes = relative_by_size(
         mechanism.counts[free], {"mae": mae, "margin90": margin}, public=public
     )
-    shared = "" if tables == 1 else f" over {tables} tables"
+    total_stderr = float(cells.get("total_absolute_error_stderr", np.nan))
+    unsure = cells["margin90_stderr"].values[free] if "margin90_stderr" in cells else None
+    worst = int(np.argmax(margin))
     row = {
         "noise": mechanism.noise,
         "scales": mechanism.scales,
         "view": mechanism.view,
-        "guarantee": f"({epsilon:g}, {delta:g})-DP{shared}",
-        "neighbours": str(loss.neighbours),
-        "kind": loss.kind,
-        "epsilon": epsilon,
-        "delta": delta,
-        "tables": tables,
-        "mu": mu,
-        "rho": mu**2 / 2,
-        "guess_rate": float(ndtr(mu / 2)),
+        **privacy,
         "scale": scale,
+        "error_kind": cells.attrs["error_kind"],
         "mean_sd": sd.mean(),
         "mean_absolute_error": mae.mean(),
+        "mean_absolute_error_stderr": total_stderr / mae.size,
         "margin90_typical": np.median(margin),
-        "margin90_worst": margin.max(),
+        # Not less than it is: the median of many cells is surer than each.
+        "margin90_typical_stderr": np.nan if unsure is None else np.median(unsure),
+        "margin90_worst": margin[worst],
+        "margin90_worst_stderr": np.nan if unsure is None else unsure[worst],
         "total_absolute_error": mae.sum(),
+        "total_absolute_error_stderr": total_stderr,
         "totals_margin90_worst": _tidy(totals["margin90"].values, cells["sd"].values),
         "entropy": float(cells["entropy"]),
     }
@@ -185,17 +198,61 @@ def _measure(
     kept = cells[["sd", "mae", "margin90"]].merge(
         sizes[["queries", "relative_margin90_median", "relative_mae_median"]]
     )
+    for name in ("mae_stderr", "margin90_stderr"):
+        kept[name] = cells[name] if name in cells else xr.full_like(cells["sd"], np.nan)
+        kept[name].attrs = {"unit": "counts", "long_name": "standard error; none where exact"}
     kept = kept.assign(
         relative_scale=("query", mechanism.pattern),
         fingerprint=(("probe", "query"), _fingerprint(view, mechanism.noise)),
     )
-    if key is not None:
+    if key is not None and draws > 0:
         kept["noise"] = (("draw", "query"), np.asarray(view.sample_noise(key, (draws,))))
         kept["noise"].attrs = {
             "long_name": "draws of the noise of one table, never added to counts",
             "unit": "counts",
         }
     return row, kept
+
+
+def _calibrated(
+    mechanism: Mechanism, neighbours: Any, budget: tuple[float, float, int], key: Any
+) -> tuple[Any, float, dict[str, Any]]:
+    """The view that keeps the budget, its scale, and what it gives away."""
+    epsilon, delta, tables = budget
+    if mechanism.pure:
+        scale = calibrate(mechanism.calibrated, neighbours, epsilon=epsilon / tables)
+    else:
+        scale = calibrate(mechanism, neighbours, epsilon=epsilon, delta=delta) * np.sqrt(tables)
+    view = mechanism(scale)
+    privacy: dict[str, Any] = {
+        "guarantee": mechanism.guarantee(epsilon, delta, tables),
+        "neighbours": neighbours.describe(),
+        "kind": "none",
+        "epsilon": epsilon if mechanism.proved else np.nan,
+        "delta": (0.0 if mechanism.pure else delta) if mechanism.proved else np.nan,
+        "tables": tables,
+        "mu": np.nan,
+        "rho": np.nan,
+        "guess_rate": np.nan,
+        "guess_rate_stderr": np.nan,
+        "guess_rate_kind": "none",
+    }
+    if not mechanism.proved:
+        return view, scale, privacy
+    loss = privacy_loss(view, neighbours, key=key if mechanism.pure else None)
+    privacy["kind"] = loss.pure_kind if mechanism.pure else loss.kind
+    privacy["guess_rate"], privacy["guess_rate_stderr"] = guess_rate(loss, tables)
+    if np.isfinite(privacy["guess_rate"]):
+        privacy["guess_rate_kind"] = loss.kind
+    if hasattr(loss.law, "mu"):
+        privacy["mu"] = loss.mu * np.sqrt(tables)
+        privacy["rho"] = privacy["mu"] ** 2 / 2
+    return view, scale, privacy
+
+
+def _estimate_draws(n: int) -> int:
+    """Draws for estimates of errors: at most 4,000, and about 256 MiB of them."""
+    return int(np.clip(LARGEST_ESTIMATE // n, 20, 4_000))
 
 
 def _tidy(margins: np.ndarray, sd: np.ndarray) -> float:
@@ -230,7 +287,7 @@ def _stack(
     stacked["queries"] = stacked["queries"].isel(mechanism=0, drop=True)
     by_row: dict[str, Any] = {
         f"mechanism_{name}": ("mechanism", table[name].to_numpy(dtype=object).astype(str))
-        for name in ("noise", "scales", "view", "guarantee", "kind")
+        for name in ("noise", "scales", "view", "guarantee", "kind", "error_kind")
     }
     labels = (table["noise"] + ", " + table["scales"] + " scales, " + table["view"]).to_numpy(
         dtype=object
@@ -249,6 +306,24 @@ def _names(names: Sequence[str] | None, n: int) -> list[str]:
     if len(names) != n:
         raise ValueError(f"`names` must have {n} entries, one for each cell; got {len(names)}.")
     return [str(name) for name in names]
+
+
+def _estimated(table: pd.DataFrame, n: int) -> list[str]:
+    """What is not exact, and from how much it was found."""
+    notes = []
+    if (table["error_kind"] == "estimate").any():
+        notes.append(
+            f"Laplace noise: guess rates are estimated from {DRAWS:,} draws of the loss, margins "
+            f"and absolute errors of conditioned and imaged from {_estimate_draws(n):,} draws of "
+            "the noise; the columns that end in _stderr hold their standard errors. Scales, "
+            "guarantees and standard deviations are exact."
+        )
+    if (table["guarantee"] == NOT_PROVED).any():
+        notes.append(
+            "Max-entropy Laplace: no guarantee of the whole release is proved. It has the scale of "
+            "conditioned, and no place in the verdict."
+        )
+    return notes
 
 
 def _unmoved(inv: Any, free: np.ndarray) -> list[str]:

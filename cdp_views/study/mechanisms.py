@@ -1,7 +1,7 @@
 """The mechanisms that a comparison knows: base noises, and ways to make them keep the totals."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -9,11 +9,18 @@ import numpyro.distributions as dist
 
 from cdp_views._checks import UnsupportedError
 from cdp_views.invariants import linear
+from cdp_views.study.compiled import Compiled
 from cdp_views.views import Conditioned, Imaged, MaxEntropy
 
 UNCONSTRAINED = "unconstrained"
+NOT_PROVED = "none proved"
 
-NOISES: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {"normal": dist.Normal}
+NOISES: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {
+    "normal": dist.Normal,
+    "laplace": dist.Laplace,
+}
+# Noises whose loss is bounded: they keep ε with δ = 0.
+PURE = frozenset({"laplace"})
 
 
 def _unconstrained(base: Any, inv: Any) -> Any:
@@ -43,8 +50,38 @@ class Mechanism:
 
     def __call__(self, scale: float) -> Any:
         """The view whose cells have noise of scale `scale` × pattern."""
-        base = NOISES[self.noise](self.counts, scale * self.pattern)
-        return VIEWS[self.view](base, self.invariant)
+        scales = scale * self.pattern
+        if self.pure and np.ptp(self.pattern) == 0:
+            # One number says that all are equal, which has quicker draws.
+            scales = scales[:1]
+        view = VIEWS[self.view](NOISES[self.noise](self.counts, scales), self.invariant)
+        if not self.pure:
+            return view
+        return Compiled(view, independent=self.view == UNCONSTRAINED)
+
+    @property
+    def pure(self) -> bool:
+        """Whether it is calibrated to ε alone."""
+        return self.noise in PURE
+
+    @property
+    def proved(self) -> bool:
+        """Whether a guarantee of the whole release is proved."""
+        return not (self.pure and self.view == "max-entropy")
+
+    @property
+    def calibrated(self) -> "Mechanism":
+        """Whose scale it takes: its own, or conditioned's where it has no guarantee to keep."""
+        return self if self.proved else replace(self, view="conditioned")
+
+    def guarantee(self, epsilon: float, delta: float, tables: int) -> str:
+        """What is kept, in words, by all tables together."""
+        if not self.proved:
+            return NOT_PROVED
+        shared = "" if tables == 1 else f" over {tables} tables"
+        if self.pure:
+            return f"ε = {epsilon:g} (pure; δ unused){shared}"
+        return f"({epsilon:g}, {delta:g})-DP{shared}"
 
     @property
     def label(self) -> str:
@@ -63,7 +100,7 @@ def mechanisms(
         )
     return [
         Mechanism(noise, scales, view, counts, pattern, inv)
-        for noise in noises
+        for noise in dict.fromkeys(noises)
         for scales, pattern in patterns.items()
         for view in VIEWS
     ]

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from cdp_views.report import Row, grouped
+from cdp_views.report import Row, grouped, percent
 from cdp_views.study.alike import alike, factors
-from cdp_views.study.mechanisms import UNCONSTRAINED
+from cdp_views.study.mechanisms import NOT_PROVED, UNCONSTRAINED
 from cdp_views.study.request import EQUAL
 
 _EXACT = 1e-9
 _SHOWN = 0.05  # per cent: less would print as 0.0
+_SURE = 3.0  # standard errors
 _KINDS = {"exact": "exactly", "bound": "by an upper bound", "estimate": "by an estimate"}
 
 
@@ -28,13 +29,17 @@ def judge(
     """
     sentences: list[str] = []
     several = len({row["noise"] for row in rows}) > 1
-    for (guarantee, kind, unit), equal in grouped(rows, "guarantee", "kind", "neighbours"):
+    proved = [row for row in rows if row["guarantee"] != NOT_PROVED]
+    notions = grouped(proved, "guarantee", "kind", "neighbours")
+    for (guarantee, kind, unit), equal in notions:
         sentences.append(_notion(equal, len(rows), guarantee, kind, unit))
         for (noise, scales), group in grouped(equal, "noise", "scales"):
             views = [row for row in group if row["view"] != UNCONSTRAINED]
             if not views:
                 continue
-            where = f"With {scales} scales" + (f", {noise}" if several else "")
+            where = f"With {scales} scales" + (
+                f" and {noise.capitalize()} noise" if several else ""
+            )
             same, said = _sameness(views, fingerprints, blocks, where)
             sentences.extend(said)
             if not same:
@@ -42,8 +47,68 @@ def judge(
                 if scales != EQUAL:
                     sentences.extend(_kept(views, dataset))
             sentences.extend(_cost(group, views, where))
+            sentences.extend(_guesses(group, where))
         sentences.extend(_patterns(equal, dataset))
+    if len(notions) > 1:
+        sentences.append(_different([equal for _, equal in notions]))
     return tuple(sentences)
+
+
+def _different(notions: Sequence[Sequence[Row]]) -> str:
+    """That one ε in two notions is not one privacy: what an attacker gains under each."""
+    quoted = []
+    for rows in notions:
+        noises = _and(list(dict.fromkeys(row["noise"].capitalize() for row in rows)))
+        guarantee = rows[0]["guarantee"]
+        known = [row for row in rows if np.isfinite(row["guess_rate"])]
+        if not known:
+            quoted.append(f"under {noises} noise at {guarantee} it is not estimated")
+            continue
+        worst = max(known, key=lambda row: row["guess_rate"])
+        best = min(known, key=lambda row: row["guess_rate"])
+        rate = percent(worst["guess_rate"], worst["guess_rate_stderr"])
+        apart = worst["guess_rate"] - best["guess_rate"] > _SURE * _both(worst, best, "guess_rate")
+        if apart:
+            lowest = percent(best["guess_rate"], best["guess_rate_stderr"])
+            rate = f"between {lowest} and {rate}"
+        quoted.append(f"under {noises} noise at {guarantee} {rate}")
+    return (
+        "These are different notions of privacy, and equal ε misleads: the best chance of telling "
+        f"two neighbouring tables apart is {'; '.join(quoted)} (50 % is blind). So errors are not "
+        "compared across them."
+    )
+
+
+def _guesses(rows: Sequence[Row], where: str) -> list[str]:
+    """That rows of one pure ε may still differ in what an attacker gains."""
+    known = sorted(
+        (row for row in rows if np.isfinite(row["guess_rate"])), key=lambda row: row["guess_rate"]
+    )
+    if len(known) < 2:
+        return []
+    gap = known[-1]["guess_rate"] - known[0]["guess_rate"]
+    if gap <= _SURE * _both(known[0], known[-1], "guess_rate"):
+        return []
+    rates = [f"{r['view']} {percent(r['guess_rate'], r['guess_rate_stderr'])}" for r in known]
+    sentence = (
+        f"{where}, the same ε leaves different chances of telling two neighbouring tables apart: "
+        f"{_and(rates)}. What one gains in accuracy it may have paid for here."
+    )
+    return [sentence]
+
+
+def _both(one: Row, other: Row, name: str) -> float:
+    """Standard error of a difference of two rows' figures; 0 where both are exact."""
+    errors = [row.get(f"{name}_stderr", np.nan) for row in (one, other)]
+    # A little for the rounding of exact figures.
+    return float(np.sqrt(np.nansum(np.square(errors)))) + 1e-9 * abs(one[name])
+
+
+def _apart(row: Row, other: Row) -> bool:
+    """Whether their total errors differ by more than would print as 0, and than chance explains."""
+    gap = abs(_error(row) - _error(other))
+    shown = _SHOWN / 100 * _error(other)
+    return gap >= max(shown, _SURE * _both(row, other, "total_absolute_error"))
 
 
 def _error(row: Row) -> float:
@@ -56,11 +121,19 @@ def _notion(rows: list[Row], everything: int, guarantee: str, kind: str, unit: s
         f"{which} {guarantee}, {_KINDS.get(kind, kind)}; unit of privacy: {unit}. In that sense, "
         "and only in that, they are equal, and errors are compared."
     )
-    if rows[0]["tables"] > 1:
+    tables = rows[0]["tables"]
+    if tables > 1:
+        pure = rows[0]["delta"] == 0
         sentence += (
-            f" {rows[0]['tables']} tables share the budget: mu, rho and the guess rate are those "
-            "of all of them together, scales and errors those of each."
+            f" {tables} tables share the budget: {'' if pure else 'mu, rho and '}the guess rate "
+            f"{'is that' if pure else 'are those'} of all of them together, scales and errors "
+            "those of each."
         )
+        if pure:
+            sentence += (
+                f" Pure ε adds up, so each table gets ε = {rows[0]['epsilon'] / tables:g} and its "
+                f"noise is {tables} times larger; that of Normal noise grows by √{tables} only."
+            )
     return sentence
 
 
@@ -95,9 +168,12 @@ def _ranking(views: list[Row], where: str) -> list[str]:
         return []
     ranked = sorted(views, key=_error)
     best = _error(ranked[0])
-    more = {row["view"]: 100 * (_error(row) / best - 1) for row in ranked}
-    first = [view for view, extra in more.items() if extra < _SHOWN]
-    rest = [f"; {view} {extra:,.1f} % more" for view, extra in more.items() if extra >= _SHOWN]
+    first = [row["view"] for row in ranked if not _apart(row, ranked[0])]
+    rest = [
+        f"; {row['view']} {100 * (_error(row) / best - 1):,.1f} % more"
+        for row in ranked
+        if _apart(row, ranked[0])
+    ]
     sentence = (
         f"{where}, the most accurate in total {'is' if len(first) == 1 else 'are'} {_and(first)}: "
         f"the expected absolute errors of the cells sum to {best:,.0f}"
@@ -133,8 +209,9 @@ def _cost(group: list[Row], views: list[Row], where: str) -> list[str]:
         return []
     base, best = bases[0], min(views, key=_error)
     change = 100 * (_error(best) / _error(base) - 1)
-    if abs(change) < _SHOWN:
-        errors = f"leave the cells' errors as they are (within {_SHOWN} %)"
+    if not _apart(best, base):
+        within = max(_SHOWN, 100 * _SURE * _both(best, base, "total_absolute_error") / _error(base))
+        errors = f"leave the cells' errors as they are (within {within:.2g} %)"
     else:
         errors = f"{'raise' if change > 0 else 'lower'} the cells' errors by {abs(change):.1f} %"
     sentence = (

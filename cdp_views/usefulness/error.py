@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from cdp_views.deviation import Deviation
-from cdp_views.usefulness.law import error_law
+from cdp_views.deviation import Deviation, SampledDeviation
+from cdp_views.usefulness.law import error_law, exact_moments
+from cdp_views.usefulness.pooled import PooledDeviation
 from cdp_views.usefulness.size import mark, relative_by_size
 from cdp_views.usefulness.workload import as_workload
 
@@ -39,7 +40,8 @@ def utility(
     Returns:
         A dataset over `query` (all in counts), with `total_absolute_error` = Σ mae,
         `rmse_overall` = √(mean rmse²), `entropy` (nats, of the whole release; NaN where unknown),
-        relative errors by size class of the true answer, and `<figure>_stderr` where estimated.
+        relative errors by size class of the true answer, and `<figure>_stderr` where estimated;
+        bias, sd and rmse of cells are exact wherever the view knows its mean and variance.
         Variables that depend on the counts have the attribute `confidential` = 1.
 
     Raises:
@@ -64,7 +66,8 @@ def utility(
         matrix, names = as_workload(workload, truth.shape[-1])
         truth = matrix @ truth
     law = error_law(view, matrix, key, draws)
-    result = _figures(law)
+    exact = exact_moments(view) if matrix is None and law.kind == "estimate" else {}
+    result = _figures(law, exact)
     result = result.merge(
         relative_by_size(
             truth,
@@ -72,7 +75,8 @@ def utility(
             public=public,
         )
     )
-    if (np.abs(law.bias) > (5 * law.stderr["bias"] if law.stderr else 0)).any():
+    unsure = 5 * result["bias_stderr"].values if "bias_stderr" in result else 0.0
+    if (np.abs(result["bias"].values) > unsure).any():
         # A bias comes from totals that are not the table's own, and tells them.
         for name in ("bias", "mae", "rmse", "margin90", "total_absolute_error", "rmse_overall"):
             mark(result[name], public)
@@ -84,27 +88,35 @@ def utility(
     return result
 
 
-def _figures(law: Deviation) -> xr.Dataset:
+def _figures(law: Deviation, exact: dict[str, np.ndarray]) -> xr.Dataset:
+    """All figures of the law, those in `exact` in place of its estimates."""
     figures = {
         "bias": law.bias,
         "sd": law.sd,
         "mae": law.mae,
         "rmse": law.rmse,
         "margin90": law.margin(0.90),
-    }
-    errors = dict(law.stderr or {})
+    } | exact
+    errors = {name: error for name, error in (law.stderr or {}).items() if name not in exact}
     margin_stderr = law.margin_stderr(0.90)
     if margin_stderr is not None:
         errors["margin90"] = margin_stderr
     data: dict[str, Any] = {}
     for name, value in figures.items():
-        attrs = {"long_name": _MEANING[name], "unit": "counts", "kind": law.kind}
+        kind = "exact" if name in exact else law.kind
+        attrs = {"long_name": _MEANING[name], "unit": "counts", "kind": kind}
         data[name] = ("query", np.asarray(value), attrs)
     for name, value in errors.items():
         data[f"{name}_stderr"] = ("query", np.asarray(value), {"unit": "counts"})
     total = {"unit": "counts", "kind": law.kind}
-    data["total_absolute_error"] = ((), float(law.mae.sum()), total)
-    data["rmse_overall"] = ((), float(np.sqrt(np.mean(law.rmse**2))), total)
+    data["total_absolute_error"] = ((), float(figures["mae"].sum()), total)
+    if isinstance(law, SampledDeviation | PooledDeviation):
+        # Errors of one draw depend on each other: the draws are the sample, not the cells.
+        sums = np.abs(law.draws).sum(axis=1)
+        error = float(sums.std(ddof=1) / np.sqrt(sums.size))
+        data["total_absolute_error_stderr"] = ((), error, {"unit": "counts"})
+    overall = total | {"kind": "exact" if "rmse" in exact else law.kind}
+    data["rmse_overall"] = ((), float(np.sqrt(np.mean(figures["rmse"] ** 2))), overall)
     return xr.Dataset(data)
 
 

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from cdp_views._checks import UnsupportedError
 from cdp_views.deviation import Deviation, SampledDeviation
+from cdp_views.usefulness.pooled import PooledDeviation, laws
 
 # 2 GiB of float64: beyond it a person would wait for a machine that swaps.
 _LARGEST = 2**28
@@ -29,7 +30,22 @@ def error_law(view: Any, workload: sp.csr_array | None, key: Any, draws: int) ->
                 f"{_name(view)} has no exact law of its errors. Pass key=jax.random.key(...) for "
                 "an estimate from draws, with its standard error."
             ) from missing
-    return SampledDeviation(_errors(view, workload, key, draws))
+    errors = _errors(view, workload, key, draws)
+    classes = laws(view) if workload is None else None
+    return SampledDeviation(errors) if classes is None else PooledDeviation(errors, classes)
+
+
+def exact_moments(view: Any) -> dict[str, np.ndarray]:
+    """`bias`, `sd` and `rmse` of the cells from the view's own mean and variance; {} without."""
+    try:
+        mean, variance = np.asarray(view.mean, float), np.asarray(view.variance, float)
+    except (AttributeError, NotImplementedError):
+        return {}
+    if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
+        return {}
+    bias = mean - np.asarray(view.loc, dtype=np.float64)
+    sd = np.sqrt(np.broadcast_to(variance, bias.shape))
+    return {"bias": bias, "sd": sd, "rmse": np.hypot(bias, sd)}
 
 
 def _errors(view: Any, workload: sp.csr_array | None, key: Any, draws: int) -> np.ndarray:

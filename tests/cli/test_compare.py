@@ -22,7 +22,7 @@ def test_the_embedded_table(command, tmp_path):
     assert "437 cells of the embedded table midwest" in stdout and "√poptotal" in stdout
     assert max(map(len, stdout.splitlines())) <= 110 and "\x1b" not in stdout
     assert stdout.count("are the same mechanism here") == 1
-    assert stdout.count("(1, 1e-10)-DP") == 9 and "53.40%" in stdout
+    assert stdout.count("(1, 1e-10)-DP") == 9 and "53.40 %" in stdout
     assert "CONFIDENTIAL (depends on the true counts)" in stdout
     assert sorted(p.name for p in out.iterdir()) == ["comparison.csv", "comparison.png", "noise.nc"]
     table = pd.read_csv(out / "comparison.csv")

@@ -15,7 +15,11 @@ VIEWS = ["unconstrained", "max-entropy", "conditioned", "imaged", "a stranger"]
 def comparison(confidential=1, relative=True):
     rows = [(scales, view) for scales in ("equal", "uneven") for view in VIEWS]
     table = pd.DataFrame(rows, columns=["scales", "view"]).assign(
-        noise="normal", guarantee="(1, 1e-10)-DP", guess_rate=0.534, neighbours="one record moves"
+        noise="normal",
+        guarantee="(1, 1e-10)-DP",
+        guess_rate=0.534,
+        guess_rate_stderr=np.nan,
+        neighbours="one record moves",
     )
     table["margin90_typical"] = np.linspace(10, 20, len(rows))
     table["margin90_worst"] = np.linspace(10, 200, len(rows))
@@ -62,8 +66,12 @@ def test_confidential_is_said_exactly_where_it_is(confidential, relative, stampe
 
 def test_rows_of_different_privacy_are_not_called_equal():
     table, dataset = comparison()
-    table.loc[5:, "guarantee"] = "pure 1-DP"
-    assert "rows differ in their privacy" in words(comparison_figure(table, dataset))
+    table.loc[5:, ["guarantee", "guess_rate", "guess_rate_stderr"]] = ["pure 1-DP", 0.62, 0.002]
+    table.loc[6, ["guarantee", "guess_rate", "guess_rate_stderr"]] = ["none proved", np.nan, np.nan]
+    said = words(comparison_figure(table, dataset))
+    assert "two notions of privacy: compare within one, not across" in said
+    assert "uneven scales, normal noise: pure 1-DP" in said and "max-entropy\n(none proved)" in said
+    assert "pure 1-DP: 62.0 ± 0.2 %" in said and "at none proved" not in said
 
 
 def test_the_global_state_of_matplotlib_is_left_alone():

@@ -209,7 +209,7 @@ def test_progress_is_told_of_every_row():
         ({"counts": ["x"] * 8}, "must be numbers"),
         ({"counts": -COUNTS}, "at least 0; got 7 that are not, first at index 0"),
         ({"counts": np.where(COUNTS == 0, np.nan, COUNTS)}, "finite; got 1 that are not"),
-        ({"noises": ("cauchy",)}, '`noises` must be among normal; got "cauchy"'),
+        ({"noises": ("cauchy",)}, '`noises` must be among normal, laplace; got "cauchy"'),
     ],
 )
 def test_bad_input(arguments, match):
@@ -218,7 +218,7 @@ def test_bad_input(arguments, match):
         compare(arguments.pop("counts"), inv(), **arguments)
 
 
-@pytest.mark.parametrize("draws", [0, -1, 2**27])
+@pytest.mark.parametrize("draws", [-1, 2**27])
 def test_draws_that_do_not_fit(draws):
-    with pytest.raises(ValueError, match="`draws` must be at least 1 and fit in memory"):
+    with pytest.raises(ValueError, match="`draws` must be at least 0 and fit in memory"):
         compare(COUNTS, inv(), key=jax.random.key(0), draws=draws, **BUDGET)
