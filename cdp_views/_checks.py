@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 
 class UnsupportedError(NotImplementedError):
@@ -17,7 +18,7 @@ class InfeasibleError(ValueError):
 
 def is_concrete(*trees: Any) -> bool:
     """Whether every array in `trees` has a value that Python may look at (no tracer)."""
-    return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
+    return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(trees))
 
 
 def choice(name: str, value: object, allowed: Iterable[str]) -> None:

@@ -1,6 +1,6 @@
 """Find the disjoint totals behind a system of rows: nested, repeated or scaled totals."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -17,6 +17,21 @@ class Disjoint(NamedTuple):
     weights: np.ndarray
     combination: sparse.csr_array
 
+    @property
+    def in_order(self) -> bool:
+        """Whether the groups are the rows themselves, one by one."""
+        shape: Any = self.combination.shape
+        entries = sparse.coo_array(self.combination)
+        here = np.arange(shape[1])
+        return shape[0] == shape[1] and all(
+            np.array_equal(a, b)
+            for a, b in (
+                (entries.row, here),
+                (entries.col, here),
+                (entries.data, np.ones(here.size)),
+            )
+        )
+
 
 def disjoint(rows: sparse.csr_array) -> Disjoint | None:
     """The disjoint totals with the same span as `rows` (k, n), or `None` if there are none.
@@ -25,7 +40,8 @@ def disjoint(rows: sparse.csr_array) -> Disjoint | None:
     that group's total. What is left of it after subtracting those multiples is a new group: so a
     state's total minus its counties' totals leaves the remaining counties.
     """
-    k, n = rows.shape
+    shape: Any = rows.shape
+    k, n = shape
     labels, weights = np.full(n, -1), np.zeros(n)
     members: list[np.ndarray] = []
     recipe: list[dict[int, float]] = []

@@ -47,12 +47,7 @@ def linear(A: Any) -> Invariant:
     groups = disjoint(rows)
     if groups is not None:
         geometry = Totals.of(groups.labels, None, groups.weights)
-        k = rows.shape[0]
-        same_order = (
-            groups.combination.shape[0] == k
-            and (groups.combination != sparse.eye_array(k)).nnz == 0
-        )
-        if same_order:
+        if groups.in_order:
             return geometry
         return Linear(Rows.of(rows), Rows.of(groups.combination), geometry)
     used = rows[np.diff(rows.indptr) > 0]
