@@ -47,6 +47,13 @@ def compare(
     delta: Annotated[
         float, typer.Option(metavar="NUMBER", help="Its δ; keep it far below 1/records.")
     ] = 1e-10,
+    noise: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NOISE",
+            help="normal (if left out), at ε and δ, or laplace, at ε alone; repeat for both.",
+        ),
+    ] = None,
     scales: Annotated[
         str | None,
         typer.Option(
@@ -66,7 +73,7 @@ def compare(
         ),
     ] = None,
     seed: Annotated[
-        int, typer.Option(metavar="N", help="Seed of those draws (for study, not release).")
+        int, typer.Option(metavar="N", help="Seed of all draws (for study, not release).")
     ] = 0,
     public: Annotated[
         bool, typer.Option("--public", help="The counts are public: mark nothing CONFIDENTIAL.")
@@ -97,6 +104,7 @@ def compare(
             public=public,
             out=out,
             overwrite=overwrite,
+            noises=tuple(dict.fromkeys(noise or ("normal",))),
         )
     )
 

@@ -43,6 +43,21 @@ def test_a_table_of_ones_own(command, csv, tmp_path):
     assert "proportional to size, taken to be published" in stdout
 
 
+def test_two_noises(command, csv, tmp_path):
+    given = ["--noise", "normal", "--noise", "laplace", "--noise", "normal", "--draws", 0]
+    out = tmp_path / "out"
+    status, stdout, stderr = command("compare", csv(TABLE), *GIVEN, *given, "--out", out)
+    assert status == 0 and stderr == "" and not (out / "noise.nc").exists()
+    said = " ".join(stdout.split())
+    assert max(map(len, stdout.splitlines())) <= 110 and "none proved" in said
+    assert "ε = 1 (pure; δ unused)" in said and "±" in said and "equal ε misleads" in said
+    table = pd.read_csv(out / "comparison.csv")
+    assert list(table["noise"]) == ["normal"] * 4 + ["laplace"] * 4
+    known = table["guess_rate_kind"] == "estimate"
+    assert known.sum() == 3 and (table["guess_rate_stderr"].notna() == known).all()
+    assert (table["guarantee"] == "none proved").sum() == 1
+
+
 def test_two_groupings_combine(command, csv):
     status, stdout, _ = command("compare", csv(TABLE), *GIVEN, "--within", "sort", "--tables", "3")
     said = " ".join(stdout.split())
