@@ -10,6 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from cdp_views._checks import InfeasibleError, UnsupportedError
+from cdp_views._counts import as_counts
 from cdp_views.calibration import calibrate
 from cdp_views.neighbours import relocations
 from cdp_views.privacy import privacy_loss
@@ -19,7 +20,7 @@ from cdp_views.study.alike import fingerprint_probes
 from cdp_views.study.comparison import Comparison
 from cdp_views.study.guess import guess_rate
 from cdp_views.study.mechanisms import NOT_PROVED, Mechanism, mechanisms
-from cdp_views.study.request import as_counts, check_budget, scale_patterns
+from cdp_views.study.request import check_budget, scale_patterns
 from cdp_views.study.verdict import judge
 from cdp_views.usefulness import relative_by_size, utility
 
