@@ -1,0 +1,236 @@
+"""The privacy loss: its supremum by linear programming, its draws by differences of densities."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from numpy.testing import assert_allclose
+from scipy import optimize, stats
+from scipy.sparse import csr_array
+
+import cdp_views as cdp
+from cdp_views._checks import UnsupportedError
+
+pytestmark = pytest.mark.usefixtures("float64")
+DRAWS = 4000
+LABELS = np.array([0, 2, 1, 0, 2, 1, -1, 0, 2, 1, -1, 0])  # −1: in no total
+INV = cdp.totals([None if g < 0 else g for g in LABELS.tolist()], missing="free")
+WEIGHTED = cdp.totals(
+    [None if g < 0 else g for g in LABELS.tolist()],
+    np.array([1.0, -2, 0.5, 1, 3, -1, 1, 1.5, 1, 1, 1, -1]),
+    missing="free",
+)
+SCALE = np.exp(np.random.default_rng(5).normal(size=12))
+COSTS = np.exp(np.random.default_rng(6).normal(size=12))
+
+
+def plain(kind, n, scale):
+    make = cdp.Conditioned if kind == "conditioned" else cdp.Imaged
+    return make(dist.Laplace(np.zeros(n), scale), cdp.totals([0] * n))
+
+
+def rows(inv, m, density=1.0):
+    """Random differences that keep the totals, some of few cells."""
+    rng = np.random.default_rng(8)
+    v = np.asarray(inv.project(rng.normal(size=(m, inv.n))))
+    few = np.zeros((2, inv.n))
+    few[0, [0, 3]] = [1, -inv.matrix.toarray()[0, 0] / inv.matrix.toarray()[0, 3]]
+    few[1, 6] = 2.0
+    return np.vstack([v, few])
+
+
+def smallest(v, inv, scale, costs):
+    """min_w Σ|v_i + (u w)_i|/λ_i over one w per total, by linear programming."""
+    A = inv.matrix.toarray()
+    u = (A / costs).T
+    k, n = A.shape
+    eye = np.eye(n)
+    done = optimize.linprog(
+        np.append(np.zeros(k), 1 / scale),
+        A_ub=np.block([[u, -eye], [-u, -eye]]),
+        b_ub=np.concatenate([-v, v]),
+        bounds=[(None, None)] * k + [(0, None)] * n,
+    )
+    return done.fun
+
+
+@pytest.mark.parametrize("costs", [None, COSTS], ids=["l2", "weighted"])
+@pytest.mark.parametrize("inv", [INV, WEIGHTED], ids=["plain", "weighted"])
+def test_imaged_supremum(inv, costs):
+    view = cdp.Imaged(dist.Laplace(np.zeros(12), SCALE), inv, weights=costs)
+    v = rows(inv, 6)
+    law = view.loss(csr_array(v))
+    want = [smallest(row, inv, SCALE, np.ones(12) if costs is None else costs) for row in v]
+    assert_allclose(law.sup, want, rtol=1e-8)
+    assert law.sup.dtype == np.float64
+    conditioned = cdp.Conditioned(dist.Laplace(np.zeros(12), SCALE), inv).loss(csr_array(v))
+    assert_allclose(conditioned.sup, np.sum(np.abs(v) / SCALE, -1), rtol=1e-13)
+    assert np.all(law.sup <= conditioned.sup * (1 + 1e-12))
+    both = np.array([law.sup, view.loss(csr_array(v[::-1])).sup[::-1]])
+    assert_allclose(both[0], both[1], rtol=1e-12)
+
+
+def test_attained_pure_epsilon():
+    """v = (1, 1, 1, −3), λ = 1: conditioned ‖v‖₁ = 6; imaged moves to median 1: 4."""
+    v = csr_array(np.array([[1.0, 1, 1, -3]]))
+    assert_allclose(plain("conditioned", 4, 1.0).loss(v).sup, [6.0])
+    assert_allclose(plain("imaged", 4, 1.0).loss(v).sup, [4.0])
+    far = 50 * np.array([[1.0, 1, 1, -3]])
+    for kind, want in (("conditioned", 6.0), ("imaged", 4.0)):
+        view = plain(kind, 4, 1.0)
+        loss = view.log_prob(far) - view.log_prob(far - v.toarray())
+        assert loss[0] >= -want - 1e-9
+        wide = np.random.default_rng(0).laplace(size=(500, 4), scale=9.0)
+        x = np.vstack([far, -far, wide - wide.mean(-1, keepdims=True)])
+        loss = np.asarray(view.log_prob(x) - view.log_prob(x + v.toarray()))
+        assert np.max(np.abs(loss)) <= want + 1e-9
+    # conditioned attains it in the tail of v itself
+    view = plain("conditioned", 4, 1.0)
+    assert_allclose(view.log_prob(far) - view.log_prob(far + v.toarray()), [6.0], rtol=1e-9)
+
+
+def test_imaged_attains_its_bound():
+    """At noise far along −v + u: 4, not less."""
+    view, v = plain("imaged", 4, 1.0), np.array([[1.0, 1, 1, -3]])
+    loss = view.log_prob(1e4 * v) - view.log_prob((1e4 + 1) * v)
+    assert_allclose(loss, [4.0], rtol=1e-3)
+
+
+def test_two_cells_of_scales_one_and_three():
+    """min_w |1 + w| + |w − 1|/3 = 2/3 at w = −1; conditioned 1 + 1/3."""
+    v = csr_array(np.array([[1.0, -1.0]]))
+    scale = np.array([1.0, 3.0])
+    assert_allclose(plain("imaged", 2, scale).loss(v).sup, [2 / 3], rtol=1e-13)
+    assert_allclose(plain("conditioned", 2, scale).loss(v).sup, [4 / 3], rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("kind", "inv"),
+    [
+        pytest.param("conditioned", INV, id="conditioned plain"),
+        pytest.param("imaged", WEIGHTED, id="imaged weighted"),
+        pytest.param("conditioned", WEIGHTED, marks=pytest.mark.slow, id="conditioned weighted"),
+        pytest.param("imaged", INV, marks=pytest.mark.slow, id="imaged plain"),
+    ],
+)
+def test_draws_of_the_loss(kind, inv, key):
+    """Against log_prob(y) − log_prob(y + v) of draws of the whole table."""
+    make = cdp.Conditioned if kind == "conditioned" else cdp.Imaged
+    view = make(dist.Laplace(np.zeros(12), SCALE), inv)
+    v = rows(inv, 1)
+    v *= 3 / np.sum(np.abs(v) / SCALE, -1, keepdims=True)  # so that e^{−L} has a small variance
+    got = view.loss_draws(key, csr_array(v), DRAWS)
+    assert got.shape == (3, DRAWS) and got.dtype == np.float64
+    y = view.sample_noise(jax.random.key(1), (DRAWS,))
+    here = np.asarray(view._log_density(y))
+    sup = view.loss(csr_array(v)).sup
+    for i in range(3):
+        want = here - np.asarray(view._log_density(y + v[i]))
+        assert stats.ks_2samp(got[i], want).pvalue > 1e-6
+        assert np.all(np.abs(got[i]) <= sup[i] + 1e-9)
+        # the other world's probability: E e^{−L} = 1
+        ratio = np.exp(-got[i])
+        assert abs(ratio.mean() - 1) <= 5 * ratio.std() / np.sqrt(DRAWS)
+    assert stats.ks_2samp(got[0], 1.15 * want).pvalue < 1e-6  # another difference's loss
+
+
+def test_draws_are_float64_whatever_the_flag(key):
+    v = csr_array(rows(INV, 1))
+    out = []
+    for flag in (False, True):
+        with jax.enable_x64(flag):
+            view = cdp.Conditioned(dist.Laplace(np.zeros(12), SCALE), INV)
+            out.append((view.loss_draws(key, v, 100), view.loss(v).sup, view.exposure))
+    for a, b in zip(*out, strict=True):
+        assert a.dtype == b.dtype == np.float64
+        assert_allclose(a, b, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["conditioned", "imaged"])
+def test_only_what_is_exact_is_answered(kind):
+    view, v = plain(kind, 3, 1.0), csr_array(np.array([[1.0, -1, 0]]))
+    noise = f"of the {kind} view of laplace noise has no closed form here"
+    with pytest.raises(UnsupportedError, match=rf"`loss\(query=\)` {noise}. Ask for the whole"):
+        view.loss(v, v)
+    with pytest.raises(UnsupportedError, match=rf"`deviation` {noise}. Pass key="):
+        view.deviation()
+    if kind == "imaged":
+        with pytest.raises(UnsupportedError, match=rf"`entropy` {noise}. Estimate it as the mean"):
+            view.entropy()
+    batch = plain(kind, 3, np.array([[1.0], [2.0]]) * np.ones(3))
+    with pytest.raises(
+        ValueError, match=r"`loss` is about one mechanism; got a batch of shape \(2,\)"
+    ):
+        batch.loss(v)
+
+
+def test_weighted_imaging_has_no_exposure():
+    view = cdp.Imaged(dist.Laplace(np.zeros(12), SCALE), INV, weights=COSTS)
+    with pytest.raises(UnsupportedError, match="Name the differences to protect against"):
+        view.exposure  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda b, inv: cdp.Conditioned(b, cdp.linear([[1, 1, 1, 0], [0, 1, 1, 1]])),
+            UnsupportedError,
+            "Laplace noise on overlapping totals is in this version only",
+        ),
+        (
+            lambda b, inv: cdp.MaxEntropy(b, cdp.linear([[1, 1, 1, 0], [0, 1, 1, 1]])),
+            UnsupportedError,
+            "Use disjoint or nested totals, or dist.Normal",
+        ),
+        (
+            lambda b, inv: cdp.Conditioned(b, inv, total=[3.0]),
+            UnsupportedError,
+            "`total` with laplace noise is not in this version",
+        ),
+        (
+            lambda b, inv: cdp.Conditioned(b, inv, total=[3.0, 1.0]),
+            ValueError,
+            "`total` must have one number per total",
+        ),
+        (
+            lambda b, inv: cdp.MaxEntropy(b, inv, scales="resample"),
+            UnsupportedError,
+            '`scales="resample"` is not in this version. Use scales="couple"',
+        ),
+        (
+            lambda b, inv: cdp.MaxEntropy(b, inv, scales="other"),
+            ValueError,
+            "`scales` must be one of",
+        ),
+        (
+            lambda b, inv: cdp.Imaged(b, inv, metric="l1"),
+            UnsupportedError,
+            '`metric="l1"` is not in this version',
+        ),
+        (
+            lambda b, inv: cdp.Imaged(dist.Laplace(np.zeros(3), 1.0), inv),
+            ValueError,
+            "`base` must have the invariant's 4 cells",
+        ),
+        (
+            lambda b, inv: cdp.Imaged(b, inv, weights=[1.0, 0, 1, 1]),
+            ValueError,
+            "`weights` must be positive",
+        ),
+    ],
+)
+def test_bad_input_is_named(call, error, message):
+    with pytest.raises(error, match=message):
+        call(dist.Laplace(jnp.zeros(4), 1.0), cdp.totals([0] * 4))
+
+
+def test_imaged_to_another_total(key):
+    """Public totals other than the base's: a shifted centre, the same noise."""
+    view = cdp.Imaged(dist.Laplace(np.zeros(4), 1.0), cdp.totals([0] * 4), total=[6.0])
+    assert_allclose(view.mean, np.full(4, 1.5))
+    y = view.sample(key, (5,))
+    assert_allclose(y.sum(-1), 6.0, rtol=1e-12)
+    own = plain("imaged", 4, 1.0)
+    assert_allclose(view.log_prob(y), own.log_prob(y - 1.5), rtol=1e-12)
