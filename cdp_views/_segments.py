@@ -58,6 +58,17 @@ class Segments:
         zeros = jnp.zeros((*x.shape[:-1], self.count), x.dtype)
         return zeros.at[..., self.labels].add(x, mode="drop", wrap_negative_indices=False)
 
+    def sums(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """`sum` of both, in one pass over the labels."""
+        if self.width is not None:
+            return self.sum(x), self.sum(y)
+        x, y = jnp.broadcast_arrays(x, y)
+        zeros = jnp.zeros((*x.shape[:-1], self.count, 2), jnp.result_type(x, y))
+        both = zeros.at[..., self.labels, :].add(
+            jnp.stack([x, y], -1), mode="drop", wrap_negative_indices=False
+        )
+        return both[..., 0], both[..., 1]
+
     def max(self, x: Array) -> Array:
         """Largest of each group: (…, n) → (…, count)."""
         x = jnp.asarray(x)
@@ -98,6 +109,6 @@ def take_or_zero(t: Array, index: Array) -> Array:
     return t.at[..., index].get(mode="fill", fill_value=0, wrap_negative_indices=False)
 
 
-def once(x: Array) -> Array:
+def once[T](x: T) -> T:
     """`x`, computed once: XLA else draws a noise twice, for its sums and again to use it."""
     return jax.lax.optimization_barrier(x)

@@ -64,6 +64,10 @@ class Invariant(ABC):
         """The size against which rounding errors of A x are judged: (…, n) → (…, k)."""
         return self.gross(jnp.abs(x))
 
+    def residual(self, x: Array, size: Array) -> tuple[Array, Array]:
+        """|A x| and the yardstick of `size`, the two sides of "is this rounding?": (…, k) each."""
+        return jnp.abs(self.evaluate(x)), self.yardstick(size)
+
     @abstractmethod
     def lift(self, total: Any) -> Array:
         """The shortest x with A x = total: (…, k) → (…, n)."""

@@ -169,6 +169,11 @@ class Totals(Invariant):
             return self.segments.sum(x)
         return self.segments.sum(jnp.abs(self._weights_like(x.dtype)) * x)
 
+    def residual(self, x: Array, size: Array) -> tuple[Array, Array]:
+        b = 1 if self.weights is None else self._weights_like(x.dtype)
+        total, gross = self.segments.sums(b * x, jnp.abs(b) * size)
+        return jnp.abs(total), gross
+
     def lift(self, total: Any) -> Array:
         t = jnp.asarray(total)
         if not jnp.issubdtype(t.dtype, jnp.floating):

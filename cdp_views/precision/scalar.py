@@ -142,7 +142,8 @@ def _iterate(
     def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
         u, low, high, done, count = state
         cells, last = _pieces(others, seg.spread(u)), _pieces(largest, u)
-        total, total_slope = seg.sum(cells.g), -seg.sum(cells.slope)
+        total, slopes = seg.sums(cells.g, cells.slope)
+        total_slope = -slopes
         excess = total - last.one_minus_g
         low = jnp.where(excess >= 0, jnp.maximum(low, u), low)
         high = jnp.where(excess < 0, jnp.minimum(high, u), high)

@@ -59,11 +59,9 @@ class AffineSubspace(constraints.Constraint):
         if not jnp.issubdtype(x.dtype, jnp.floating):
             x = x.astype(jnp.result_type(float))
         origin = jnp.asarray(self.origin, x.dtype)
-        slack = jnp.abs(self.invariant.evaluate(x - origin))
-        allowed = (
-            8 * jnp.finfo(x.dtype).eps * self.invariant.yardstick(jnp.abs(x) + jnp.abs(origin))
-        )
-        return jnp.all(slack <= allowed, axis=-1) & jnp.all(jnp.isfinite(x), axis=-1)
+        slack, size = self.invariant.residual(x - origin, jnp.abs(x) + jnp.abs(origin))
+        kept = slack <= 8 * jnp.finfo(x.dtype).eps * size
+        return jnp.all(kept, axis=-1) & jnp.all(jnp.isfinite(x), axis=-1)
 
     def feasible_like(self, prototype: Any) -> Array:
         dtype = jnp.result_type(prototype, float)

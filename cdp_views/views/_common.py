@@ -38,6 +38,8 @@ class Common:
         inside = AffineSubspace(self.invariant, origin=self.centre)(value)
         noise = value - jnp.asarray(self.centre, jnp.result_type(value, float))
         density = self._log_density(jnp.where(inside[..., None], noise, 0))
+        if not _checks.is_concrete(self.scale):  # a concrete scale was checked by the constructor
+            inside = inside & jnp.all(jnp.asarray(self.scale) > 0, -1)
         return jnp.where(inside, density, -jnp.inf)
 
     @property
@@ -87,6 +89,13 @@ class Common:
             f"`{what}` of the {self.kind} view of {self.noise_name} noise has no closed form here. "
             f"{way_out}"
         )
+
+
+def proper(scale: Any) -> Any:
+    """The scale, with 1 for a traced value ≤ 0: the density is −inf there, and no gradient NaN."""
+    if _checks.is_concrete(scale):
+        return scale
+    return jnp.where(scale > 0, scale, 1)
 
 
 def warn_if_noise_drowns(loc: Any, scale: Any) -> None:

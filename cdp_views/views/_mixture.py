@@ -13,7 +13,7 @@ from cdp_views import _checks
 from cdp_views._float64 import float64, in_float64
 from cdp_views.invariants import Invariant, Linear, Totals
 from cdp_views.support import AffineSubspace
-from cdp_views.views._common import Common, warn_if_noise_drowns
+from cdp_views.views._common import Common, proper, warn_if_noise_drowns
 
 
 class MixtureView(Common, dist.Distribution):
@@ -82,7 +82,7 @@ def disjoint(invariant: Invariant) -> Totals:
 
 def scale_like(view: MixtureView, dtype: Any) -> Array:
     """λ in the working precision, (…, n) or (…, 1)."""
-    return jnp.asarray(view.scale, dtype)
+    return jnp.asarray(proper(view.scale), dtype)
 
 
 def squared_unit_scales(exponential: Array) -> Array:

@@ -14,7 +14,7 @@ from cdp_views._checks import UnsupportedError
 from cdp_views._segments import once
 from cdp_views.invariants import Invariant
 from cdp_views.support import AffineSubspace
-from cdp_views.views._common import Common, warn_if_noise_drowns
+from cdp_views.views._common import Common, proper, warn_if_noise_drowns
 
 
 class Push(Transform):
@@ -79,7 +79,7 @@ class PushedView(Common, dist.TransformedDistribution):
     ) -> None:
         warn_if_noise_drowns(loc, scale)
         law = self.law(
-            invariant, jnp.asarray(scale), None if weights is None else jnp.asarray(weights)
+            invariant, jnp.asarray(proper(scale)), None if weights is None else jnp.asarray(weights)
         )
         centre = loc if shift is None else loc + self.moved(law, jnp.asarray(shift))
         batch_shape = jnp.broadcast_shapes(batch_shape, jnp.shape(centre)[:-1])

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from cdp_views import _checks
 from cdp_views._float64 import float64, in_float64
+from cdp_views._segments import once
 from cdp_views.invariants import Totals
 from cdp_views.loss import BoundedLoss
 from cdp_views.precision.characteristic import (
@@ -20,6 +21,7 @@ from cdp_views.precision.characteristic import (
     log_density_at_zero,
     node_count,
 )
+from cdp_views.views._common import proper
 from cdp_views.views._mixture import (
     MixtureView,
     disjoint,
@@ -50,7 +52,9 @@ class ConditionedLaplace(MixtureView):
         if concrete and not alike:  # once, on the host: the quadrature costs many passes
             self.log_normalizer = _exact_log_normalizer(groups, np.asarray(scale), self.nodes)
         else:
-            self.log_normalizer = log_normalizer(groups, jnp.asarray(scale), alike, self.nodes)
+            self.log_normalizer = log_normalizer(
+                groups, jnp.asarray(proper(scale)), alike, self.nodes
+            )
         super().__init__(invariant, loc, scale, *args, **kwargs)
 
     def sample_noise(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
@@ -181,14 +185,14 @@ def _draw_alike(key: Array, groups: Any, scale: Array, shape: tuple[int, ...]) -
     """
     seg = groups.segments
     one, two, three = jax.random.split(key, 3)
-    e, f = jax.random.exponential(one, shape), jax.random.exponential(two, shape)
+    e, f = once((jax.random.exponential(one, shape), jax.random.exponential(two, shape)))
     sum_e, sum_f = seg.sum(e), seg.sum(f)
     m = seg.sizes.astype(e.dtype)
     u = jax.random.uniform(three, sum_e.shape, minval=jnp.finfo(e.dtype).tiny)
     size = (sum_e + sum_f) * u ** (1 / (2 * m - 1))
     x = e * seg.spread(size / sum_e) - f * seg.spread(size / sum_f)
     x = jnp.sign(groups._weights_like(e.dtype)) * x * (jnp.asarray(scale, e.dtype) / 2)
-    return groups.project(x)  # only rounding is left to project
+    return groups.project_white(x)  # only rounding is left to project
 
 
 def _draw_by_omega(key: Array, groups: Any, scale: Array, shape: tuple[int, ...]) -> Array:
@@ -198,12 +202,12 @@ def _draw_by_omega(key: Array, groups: Any, scale: Array, shape: tuple[int, ...]
     independent: σ_i² = 2λ_i² e_i/(1 + c_i²ω²), e_i ~ Exp(1). (numerics.md, §5)
     """
     one, two, three = jax.random.split(key, 3)
-    e = jax.random.exponential(two, shape)
+    e = once(jax.random.exponential(two, shape))
     lam = jnp.asarray(scale, e.dtype)
     c = _c(groups, lam)
     omega_c = draw_omega(one, c, groups.segments, shape)
-    variance = lam**2 * squared_unit_scales(e) / (1 + omega_c**2)
-    return groups.restrict(1 / variance).colour(jax.random.normal(three, shape))
+    variance = once(lam**2 * squared_unit_scales(e) / (1 + omega_c**2))
+    return groups.restrict(1 / variance).colour(once(jax.random.normal(three, shape)))
 
 
 def draw_omega(key: Array, c: Array, seg: Any, shape: tuple[int, ...]) -> Array:

@@ -11,6 +11,7 @@ from scipy import sparse
 from cdp_views.invariants import Invariant, Totals
 from cdp_views.loss import BoundedLoss
 from cdp_views.precision.fibre import log_fibre_integral
+from cdp_views.views._common import proper
 from cdp_views.views._image import Image
 from cdp_views.views._mixture import disjoint, host_scale, laplace_loss_draws
 from cdp_views.views._pushed import PushedView
@@ -39,7 +40,7 @@ class ImagedLaplace(PushedView):
         return shift - law.metric.covariance_product(law.weight * shift)
 
     def _log_density(self, noise: Array) -> Array:
-        groups, scale = disjoint(self.invariant), jnp.asarray(self.scale, noise.dtype)
+        groups, scale = disjoint(self.invariant), jnp.asarray(proper(self.scale), noise.dtype)
         segments, b = groups.segments, groups._weights_like(noise.dtype)
         direction = b / jnp.asarray(self._push.law.weight, noise.dtype)
         # coordinates (x, s) of x + s·u: the volume of u beyond V is b·u/|b|

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from cdp_views._segments import once
 from cdp_views.deviation import LaplaceDeviation
 from cdp_views.precision.fibre import segmented_cumsum
 from cdp_views.views._mixture import MixtureView, disjoint, host_scale, squared_unit_scales
@@ -22,28 +23,33 @@ class MaxEntropyLaplace(MixtureView):
     """
 
     kind = "max-entropy"
+    pytree_data_fields = ("needed",)
 
     def __init__(self, invariant: Any, loc: Any, scale: Any, *args: Any, **kwargs: Any) -> None:
-        disjoint(invariant).equalize(jnp.asarray(scale) ** 2)  # no such law: raises
+        groups, lam = disjoint(invariant), jnp.asarray(scale)
+        groups.equalize(lam**2)  # no such law: raises
+        alike = groups.even and lam.shape[-1] == 1
+        c = jnp.abs(groups._weights_like(lam.dtype)) * lam
+        self.needed = jnp.ones(()) if alike else needed_cells(c, groups.segments)
         super().__init__(invariant, loc, scale, *args, **kwargs)
 
     def sample_noise(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         one, two = jax.random.split(key)
         shape, groups = self.shape(sample_shape), self.groups
-        s = jnp.sqrt(squared_unit_scales(jax.random.exponential(one, shape)))
+        s = once(jnp.sqrt(squared_unit_scales(jax.random.exponential(one, shape))))
         lam = jnp.asarray(self.scale, s.dtype)
-        accepted = groups.segments.spread(self._accept(s, lam).astype(s.dtype)) > 0
+        accepted = groups.segments.spread(self._accept(s).astype(s.dtype)) > 0
         common = groups._at_anchor(s)
-        sigma = lam * jnp.where(accepted | ~groups.segments.member, s, common)
-        return groups.equalize_traced(sigma**2).colour(jax.random.normal(two, shape))
+        sigma = once(lam * jnp.where(accepted | ~groups.segments.member, s, common))
+        return groups.equalize_traced(sigma**2).colour(once(jax.random.normal(two, shape)))
 
     def coupled_share(self, key: Array, draws: int = 1000) -> np.ndarray:
         """Share (G,) of draws whose group takes one common scale, from `draws` draws."""
         shape = self.shape((draws,))
         s = jnp.sqrt(squared_unit_scales(jax.random.exponential(key, shape)))
-        return np.asarray(1 - jnp.mean(self._accept(s, jnp.asarray(self.scale, s.dtype)), 0))
+        return np.asarray(1 - jnp.mean(self._accept(s), 0))
 
-    def _accept(self, s: Array, lam: Array) -> Array:
+    def _accept(self, s: Array) -> Array:
         """Whether each group keeps its own scales: (…, G).
 
         The test must be symmetric in s for the marginals to stay exact: then, given rejection,
@@ -53,13 +59,10 @@ class MaxEntropyLaplace(MixtureView):
         """
         seg = self.groups.segments
         largest = seg.max(s)
-        needed = (
-            1.0 if self.alike else _needed(jnp.abs(self.groups._weights_like(s.dtype)) * lam, seg)
-        )
         # strictly inside, by a few roundings: the solver must see a balanced group
         roundings = 8 + jnp.sqrt(seg.sizes.astype(s.dtype))
         slack = 1 + 8 * roundings * jnp.finfo(s.dtype).eps
-        return seg.sum(s) - largest > needed * largest * slack
+        return seg.sum(s) - largest > self.needed * largest * slack
 
     def _log_density(self, noise: Array) -> Array:
         raise self._refuse(
@@ -100,7 +103,7 @@ class MaxEntropyLaplace(MixtureView):
         return LaplaceDeviation(np.zeros_like(scale), scale)
 
 
-def _needed(c: Array, seg: Any) -> Array:
+def needed_cells(c: Array, seg: Any) -> Array:
     """How many of a group's smallest other c add up to its largest, with a fraction: (…, G)."""
     c = jnp.broadcast_to(c, (*c.shape[:-1], seg.n))
     labels = jnp.broadcast_to(seg.labels, c.shape)
