@@ -41,7 +41,7 @@ def positive(name: str, value: Any, remedy: str = "Give a finite number above 0.
 
 
 def finite(name: str, value: Any, remedy: str) -> None:
-    """Raise unless all of `value` is finite (concrete values only); never prints a value."""
+    """Raise unless all of `value` is finite (concrete values only); prints only what is not."""
     if not is_concrete(value):
         return
     array = np.asarray(value, dtype=float)

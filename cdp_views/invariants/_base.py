@@ -159,7 +159,7 @@ class Invariant(ABC):
 
     def __and__(self, other: "Invariant") -> "Invariant":
         """Both invariants at once; `evaluate` gives the totals of the first, then the second."""
-        from cdp_views.invariants.linear import linear  # the join is a linear system again
+        from cdp_views.invariants.linear import linear, named  # the join is a linear system again
 
         if not isinstance(other, Invariant):
             return NotImplemented
@@ -168,7 +168,10 @@ class Invariant(ABC):
                 f"`&` needs two invariants on the same cells; got {self.n} and {other.n} cells. "
                 "Build both over the whole table."
             )
-        return linear(sparse.vstack([self.matrix, other.matrix]))
+        return named(
+            linear(sparse.vstack([self.matrix, other.matrix])),
+            [_row_names(self), _row_names(other)],
+        )
 
     def _gaussian(self, nu: Any) -> Precision:
         return nu if isinstance(nu, Precision) else self.restrict(nu)
@@ -186,3 +189,9 @@ class Invariant(ABC):
                 f"{value.shape}."
             )
         return value
+
+
+def _row_names(invariant: Invariant) -> np.ndarray:
+    if invariant.names is not None:
+        return np.asarray(invariant.names, dtype=object)
+    return np.array([f"row {i}" for i in range(len(invariant.matrix.indptr) - 1)], dtype=object)

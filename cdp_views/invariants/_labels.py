@@ -1,5 +1,6 @@
 """Any column of labels (list, NumPy, pandas, polars, pyarrow) to integers and names."""
 
+from collections.abc import Mapping, Set
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -10,6 +11,11 @@ import pandas as pd
 def factorize(name: str, labels: Any, *, allow_missing: bool) -> tuple[np.ndarray, np.ndarray]:
     """Integer labels (n,) in order of first appearance, −1 where missing, and their names."""
     column = nw.from_native(labels, series_only=True, pass_through=True)
+    if isinstance(labels, Mapping | Set) or hasattr(labels, "columns"):
+        raise ValueError(
+            f"`{name}` must be one column of labels; got a {type(labels).__name__}. Pass the "
+            'column itself, such as table["state"].'
+        )
     if isinstance(column, nw.Series):
         values = _column(column)
     else:

@@ -1,6 +1,7 @@
 """Any linear invariants A x, by the cheapest geometry that has the same kernel."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -66,7 +67,12 @@ def linear(A: Any) -> Invariant:
     return Linear(Rows.of(rows), Rows.of(sparse.csr_array(combination * weight)), geometry)
 
 
-@jax.tree_util.register_dataclass
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["rows", "combination", "geometry"],
+    meta_fields=[],
+    drop_fields=["row_names"],
+)
 @dataclass(frozen=True, eq=False)
 class Linear(Invariant):
     """The user's rows over a geometry with the same kernel; build it with `cdp.linear`."""
@@ -74,6 +80,16 @@ class Linear(Invariant):
     rows: Rows
     combination: Rows
     geometry: Totals | Orthonormal
+    row_names: np.ndarray | None = field(default=None)
+
+    @property
+    def names(self) -> np.ndarray | None:
+        return self.row_names
+
+    @property
+    def blocks(self) -> np.ndarray:
+        # disjoint totals tell the same cells apart as the rows that they came from
+        return self.geometry.blocks if isinstance(self.geometry, Totals) else super().blocks
 
     @property
     def n(self) -> int:
@@ -139,6 +155,15 @@ class Linear(Invariant):
 
     def equalize(self, variance: Any) -> Precision:
         return self.geometry.equalize(variance)
+
+
+def named(joint: Invariant, parts: list[np.ndarray]) -> Invariant:
+    """The joint invariant of several, with the names of their totals."""
+    names = np.concatenate(parts)
+    if isinstance(joint, Linear):
+        return replace(joint, row_names=names)
+    assert isinstance(joint, Totals)
+    return replace(joint, group_names=names)
 
 
 def _matrix(A: Any) -> sparse.csr_array:

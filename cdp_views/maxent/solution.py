@@ -23,7 +23,9 @@ class MaxEntropySolution:
         certificate: `None` if feasible; else ν (n,) with Kᵀ diag(ν) K ⪰ 0 and Σ ν_i σ_i² ≤ 0.
             Any law keeping the totals has Σ ν_i Var X_i ≥ 0, and = 0 only without a density, so
             these variances cannot be had. Check it by hand: `certificate @ scale**2`.
-        gap: per group, (sum of the other |weight|·scale)/(largest) − 1: positive iff balanced.
+        gap: per group, (sum of the other |weight|·scale)/(largest) − 1. A group of three or more
+            cells is balanced iff it is positive, a pair iff it is 0; a cell alone has −1 and is
+            constant.
         iterations: Newton steps of the slowest group.
         residual: largest relative error of the marginal variances, max |Σ_ii/σ_i² − 1|.
     """

@@ -81,9 +81,10 @@ class Relocations(Neighbours):
 
     @override
     def describe(self) -> str:
+        where = "between two cells without changing a published total (relocation)"
         if self.records == 1:
-            return "one record moves between two cells of a group (relocation)"
-        return f"{self.records} records move together between two cells of a group (relocation)"
+            return f"one record moves {where}"
+        return f"{self.records} records move together {where}"
 
 
 def relocations(inv: Any, *, records: int = 1) -> Relocations:

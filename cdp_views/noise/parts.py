@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -35,8 +36,7 @@ def parts(base: Any, n: int) -> Parts:
     family = FAMILIES.get(type(inner))
     if family is None:
         raise _checks.UnsupportedError(
-            f"`base` of type {type(inner).__name__} has no views. Use one of "
-            f"{', '.join(f'dist.{kind.__name__}' for kind in FAMILIES)}."
+            f"`base` of type {type(inner).__name__} has no views. Use dist.Normal or dist.Laplace."
         )
     loc, scale = _floating(inner.loc), _floating(inner.scale)  # pyright: ignore[reportAttributeAccessIssue]
     _checks.finite("loc", loc, "Fill the missing counts before adding noise.")
@@ -48,7 +48,7 @@ def parts(base: Any, n: int) -> Parts:
 
 def _floating(value: Any) -> Any:
     """Python and NumPy numbers as host float64, JAX arrays as they are."""
-    if isinstance(value, int | float | np.ndarray | np.generic):
+    if not isinstance(value, jax.Array):
         return np.asarray(value, dtype=np.float64)
     return (
         value if jnp.issubdtype(value.dtype, jnp.floating) else value.astype(jnp.result_type(float))

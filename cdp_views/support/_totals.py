@@ -26,6 +26,19 @@ def check_total(invariant: Invariant, total: Any) -> Any:
     return total
 
 
+def point_of(invariant: Invariant, total: Any) -> Any:
+    """The shortest x with A x = total, in float64 on the host where the total is concrete."""
+    total = check_total(invariant, total)
+    if _checks.is_concrete(invariant, total):
+        return _exact_point(invariant, total)
+    return invariant.lift(total)
+
+
+@in_float64
+def _exact_point(invariant: Invariant, total: Any) -> np.ndarray:
+    return np.asarray(invariant.lift(float64(total)))
+
+
 @in_float64
 def _require_agreement(invariant: Invariant, total: Any) -> None:
     x = invariant.lift(float64(total))

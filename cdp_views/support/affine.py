@@ -9,7 +9,7 @@ from numpyro.distributions import constraints
 from numpyro.distributions.transforms import Transform, biject_to
 
 from cdp_views.invariants import Invariant
-from cdp_views.support._totals import check_total
+from cdp_views.support._totals import point_of
 
 
 class AffineSubspace(constraints.Constraint):
@@ -42,7 +42,7 @@ class AffineSubspace(constraints.Constraint):
         if total is not None and origin is not None:
             raise ValueError("`total` and `origin` both fix the subspace. Give only one of them.")
         if total is not None:
-            origin = invariant.lift(check_total(invariant, total))
+            origin = point_of(invariant, total)
         elif origin is None:
             origin = np.zeros(invariant.n)
         elif np.shape(origin)[-1:] != (invariant.n,):

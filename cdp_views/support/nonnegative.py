@@ -10,7 +10,7 @@ from numpyro.distributions.transforms import Transform, biject_to
 from cdp_views import _checks
 from cdp_views._segments import Segments
 from cdp_views.invariants import Invariant
-from cdp_views.support._totals import check_total
+from cdp_views.support._totals import point_of
 from cdp_views.support.affine import AffineSubspace
 
 
@@ -47,11 +47,14 @@ class NonnegativeTotals(constraints.Constraint):
                 "cdp.AffineSubspace and put nonnegativity into the prior's density."
             )
         self.invariant = invariant
-        self.origin = invariant.lift(check_total(invariant, total))
+        self.origin = point_of(invariant, total)
         group_total = segments.sum(self.origin)
-        _checks.positive(
-            "total", group_total, "A group whose total is 0 has only zeros: leave its cells out."
-        )
+        if _checks.is_concrete(group_total) and not bool(jnp.all(group_total > 0)):
+            raise ValueError(
+                "`total` must leave every group something to share; after subtracting nested "
+                f"totals group {int(jnp.argmin(group_total > 0))} has none. Its cells are all 0: "
+                "leave them out."
+            )
 
     @property
     def segments(self) -> Segments:

@@ -105,8 +105,8 @@ def warn_if_noise_drowns(loc: Any, scale: Any) -> None:
     step = np.spacing(np.float32(np.max(np.abs(np.asarray(loc)), initial=0.0)))
     if step > 0.1 * np.min(np.asarray(scale)):
         warnings.warn(
-            f"`loc` is so large that float32 rounds it in steps of {step:.2g}, coarse against the "
-            'smallest scale. Enable 64-bit JAX (jax.config.update("jax_enable_x64", True)), or add '
+            "`loc` is so large that float32 rounds it in steps coarse against the smallest scale. "
+            'Enable 64-bit JAX (jax.config.update("jax_enable_x64", True)), or add '
             "`sample_noise` to the counts in float64.",
             stacklevel=5,
         )

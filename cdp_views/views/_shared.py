@@ -3,8 +3,11 @@
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from cdp_views import _checks
+from cdp_views._checks import is_concrete
+from cdp_views._float64 import float64, in_float64
 from cdp_views.invariants import Invariant
 from cdp_views.noise import Parts, parts
 from cdp_views.support._totals import check_total
@@ -30,4 +33,12 @@ def shift_to(invariant: Invariant, loc: Any, total: Any) -> Any:
     if total is None:
         return None
     total = check_total(invariant, total)
+    if is_concrete(invariant, loc, total):
+        return _exact_shift(invariant, loc, total)
     return invariant.lift(jnp.asarray(total) - invariant.evaluate(loc))
+
+
+@in_float64
+def _exact_shift(invariant: Invariant, loc: Any, total: Any) -> np.ndarray:
+    """In float64 on the host: a total of millions against its own small change."""
+    return np.asarray(invariant.lift(float64(total) - invariant.evaluate(float64(loc))))

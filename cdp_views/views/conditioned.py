@@ -33,12 +33,17 @@ def Conditioned(
 ) -> GaussianView | ConditionedLaplace:
     """The base distribution given that A y = total (Bayesian *revision*).
 
-    Density ∝ p(y) on the subspace, with respect to Hausdorff measure. For Normal noise it is the
-    Gaussian with the base's own precisions 1/σ² restricted to ker A: Σ = Δ − ΔAᵀ(AΔAᵀ)⁻¹AΔ,
-    Δ = diag σ². Marginal variances shrink below σ².
+    Density ∝ p(y) on the subspace, with respect to Hausdorff measure. Marginal variances shrink.
+
+    Normal: the Gaussian with the base's own precisions 1/σ² restricted to ker A,
+    Σ = Δ − ΔAᵀ(AΔAᵀ)⁻¹AΔ with Δ = diag σ². Any invariant; exact privacy.
+
+    Laplace: p(x)/(√det AAᵀ · f(0)), ‖X/λ‖₁ ~ Gamma(d, 1); exact independent draws. Disjoint or
+    nested totals, `total=None` only. Pure ε of a difference v is Σ|v_i|/λ_i, exact.
 
     Args:
-        base: dist.Normal over the cells, loc = the true answers (…, n), scale a number or (…, n).
+        base: dist.Normal or dist.Laplace over the cells, loc = the true answers (…, n), scale a
+            number or (…, n).
         invariant: what must hold exactly.
         total: `None` for the base's own totals A·loc (a release); else (k,) or (…, k).
 
@@ -50,9 +55,9 @@ def Conditioned(
         UnsupportedError: for another base.
 
     Example:
-        >>> import cdp_views as cdp, numpyro.distributions as dist
+        >>> import cdp_views as cdp, numpy as np, numpyro.distributions as dist
         >>> inv = cdp.totals(["a", "a", "a"])
-        >>> view = cdp.Conditioned(dist.Normal([10.0, 20.0, 30.0], 1.0), inv)
+        >>> view = cdp.Conditioned(dist.Normal(np.array([10.0, 20.0, 30.0]), 1.0), inv)
         >>> round(float(view.variance[0]), 4)
         0.6667
 

@@ -12,6 +12,7 @@ from scipy import sparse
 from cdp_views import _checks
 from cdp_views._float64 import float64, in_float64
 from cdp_views._segments import once
+from cdp_views.deviation import LaplaceDeviation
 from cdp_views.invariants import Totals
 from cdp_views.loss import BoundedLoss
 from cdp_views.precision.characteristic import (
@@ -130,7 +131,10 @@ class ConditionedLaplace(MixtureView):
         return ConditionedLaplace(part, np.zeros(part.n), _one_if_equal(scale), ())
 
     def deviation(self, workload: Any = None) -> Any:
-        """Not exact for Laplace noise: evaluators estimate it from draws when given `key=`."""
+        """Exact only for cells without any total; evaluators estimate it when given `key=`."""
+        if workload is None and self.groups.rank == 0:
+            scale = host_scale(self, "deviation")
+            return LaplaceDeviation(np.zeros_like(scale), scale)
         raise self._refuse("deviation", "Pass key= to the evaluator for an estimate from draws.")
 
     @property

@@ -44,11 +44,17 @@ def Imaged(
 ) -> PushedView:
     """The base distribution with every world moved to its closest world (belief *update*).
 
-    The law of argmin_{z : A z = total} Σ w_i (y_i − z_i)², y ~ base. For Normal noise Σ = ΠΔΠᵀ
-    with Δ = diag σ² and Π the projection; w = 1/σ² gives the conditioned Normal.
+    The law of argmin_{z : A z = total} Σ w_i (y_i − z_i)², y ~ base.
+
+    Normal: Σ = ΠΔΠᵀ with Δ = diag σ² and Π the projection; w = 1/σ² gives the conditioned Normal.
+
+    Laplace: moments as for Normal with σ² = 2λ²; the density by integrating along each group's
+    fibre (disjoint or nested totals; others can be drawn, and `TransformReparam` is their exact
+    augmented model). Pure ε of a difference v is min_w ‖(v + uw)/λ‖₁, exact.
 
     Args:
-        base: dist.Normal over the cells, loc = the true answers (…, n), scale a number or (…, n).
+        base: dist.Normal or dist.Laplace over the cells, loc = the true answers (…, n), scale a
+            number or (…, n).
         invariant: what must hold exactly.
         metric: "l2"; "l1" is not in this version.
         weights: w (n,), positive: what moving each cell costs; `None` for equal.
@@ -62,9 +68,9 @@ def Imaged(
         UnsupportedError: for another base or metric.
 
     Example:
-        >>> import cdp_views as cdp, numpyro.distributions as dist
+        >>> import cdp_views as cdp, numpy as np, numpyro.distributions as dist
         >>> inv = cdp.totals(["a", "a", "a"])
-        >>> view = cdp.Imaged(dist.Normal(0.0, [1.0, 2.0, 3.0]), inv)
+        >>> view = cdp.Imaged(dist.Normal(0.0, np.array([1.0, 2.0, 3.0])), inv)
         >>> [round(float(v), 4) for v in view.variance]
         [1.8889, 2.8889, 4.5556]
 

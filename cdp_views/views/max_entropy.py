@@ -33,12 +33,18 @@ def MaxEntropy(
 ) -> GaussianView | MaxEntropyLaplace:
     """The law of largest entropy among those with *exactly* the base's marginals and A X = 0.
 
-    X ~ N(0, D R D), D = diag σ, with R the correlation matrix of largest determinant on ker A
-    among those with R D Aᵀ = 0. Equivalently a Gaussian on ker A with diagonal precision ν,
-    re-tuned so that every marginal variance is σ_i² again: conditioning with other scales.
+    Normal: X ~ N(0, D R D), D = diag σ, with R the correlation matrix of largest determinant on
+    ker A among those with R D Aᵀ = 0; a Gaussian with diagonal precision ν, re-tuned so that
+    every marginal variance is σ_i² again: conditioning with other scales. Exact privacy.
+
+    Laplace: given independent scales σ_i = λ_i s_i (s Rayleigh) X is that Gaussian, so the entropy
+    is the largest *given the scales*; scales out of balance are coupled within their group, which
+    keeps every marginal exactly Laplace. It has no closed density, and no privacy guarantee of
+    the joint release is proved.
 
     Args:
-        base: dist.Normal over the cells, loc = the true answers (…, n), scale a number or (…, n).
+        base: dist.Normal or dist.Laplace over the cells, loc = the true answers (…, n), scale a
+            number or (…, n).
         invariant: weighted totals of disjoint or nested groups; any invariant of constant
             leverage (such as all margins of a table) where the scale is one number.
         scales: what to do with random scales that are out of balance; matters only for scale
@@ -49,16 +55,17 @@ def MaxEntropy(
         cell that is alone in its group is constant.
 
     Raises:
-        InfeasibleError: if in some group one cell's |weight|·scale is at least the sum of all
-            the others', so that no such law (with a density) exists; names cell and group.
+        InfeasibleError: if in some group of three or more one cell's |weight|·scale is at least
+            the sum of all the others' (in a pair: if the two differ), so that no such law with a
+            density exists; names cell and group.
             Traced scales give log_prob −inf instead.
         ValueError: for a wrong last axis or a scale ≤ 0.
         UnsupportedError: for another base, or overlapping totals with unequal leverage.
 
     Example:
-        >>> import cdp_views as cdp, numpyro.distributions as dist
+        >>> import cdp_views as cdp, numpy as np, numpyro.distributions as dist
         >>> inv = cdp.totals(["a", "a", "a"])
-        >>> view = cdp.MaxEntropy(dist.Normal(0.0, [1.0, 2.0, 2.5]), inv)
+        >>> view = cdp.MaxEntropy(dist.Normal(0.0, np.array([1.0, 2.0, 2.5])), inv)
         >>> [round(float(v), 4) for v in view.variance]
         [1.0, 4.0, 6.25]
 

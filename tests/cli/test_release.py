@@ -25,7 +25,9 @@ def test_release_and_verify(command, csv, tmp_path, view):
     said = " ".join(stdout.split())
     assert status == 0 and stderr == ""
     assert "Released 8 cells" in said and "2 totals exact within group" in said
-    assert "Unit of privacy: one record moves between two cells of a group (relocation)" in said
+    assert (
+        "Unit of privacy: one record moves between two cells without changing a published" in said
+    )
     assert f"{view} view of normal noise" in said and f"wrote {out} wrote {out}.json" in said
     assert max(map(len, stdout.splitlines()[:-2])) <= 100
     table = pd.read_csv(out)

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from cdp_views.neighbours import relocations
 
+WHERE = "between two cells without changing a published total (relocation)"
+
 
 def invariant(blocks):
     """As much of an invariant as neighbours look at."""
@@ -57,12 +59,12 @@ def test_cells_that_may_not_move_are_left_alone():
 def test_several_records():
     nb = relocations(invariant([0, 0]), records=np.int64(3))
     assert nb.shortlist([1.0, 2.0]).toarray().tolist() == [[-3, 3]]
-    assert nb.describe() == "3 records move together between two cells of a group (relocation)"
+    assert nb.describe() == f"3 records move together {WHERE}"
 
 
 def test_it_says_what_it_protects():
     nb = relocations(invariant([0, 0]))
-    assert str(nb) == "one record moves between two cells of a group (relocation)"
+    assert str(nb) == f"one record moves {WHERE}"
 
 
 def test_a_million_cells():

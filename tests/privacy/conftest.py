@@ -23,7 +23,7 @@ class DenseView:
         return 1 / np.sqrt(np.diag(self.covariance))
 
     def loss(self, differences, query=None):
-        W = np.eye(self.invariant.n) if query is None else np.asarray(query)
+        W = np.eye(self.invariant.n) if query is None else query.toarray()
         V = differences.toarray() @ W.T
         inverse = np.linalg.pinv(W @ self.covariance @ W.T, rcond=1e-12)
         return GaussianLoss(np.sqrt(np.maximum(np.einsum("mi,ij,mj->m", V, inverse, V), 0)))

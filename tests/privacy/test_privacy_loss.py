@@ -98,9 +98,12 @@ def test_it_prints_what_one_wants_to_know(one_total, conditioned):
     inv = one_total()
     loss = privacy_loss(conditioned(inv, SIGMA), relocations(inv))
     assert str(loss) == repr(loss)
+    relocations_text = (
+        "one record moves between two cells without changing a published total (relocation)"
+    )
     assert str(loss).splitlines() == [
         "Privacy loss (exact)",
-        "  unit of privacy: one record moves between two cells of a group (relocation)",
+        f"  unit of privacy: {relocations_text}",
         f"  epsilon {loss.epsilon(1e-10):.6g} at delta 1e-10",
         "  mu 1.11803, rho 0.625",
         "  guess rate 0.711925",

@@ -56,7 +56,8 @@ def test_two_records_need_twice_the_noise(make, inv):
     assert two.metadata["neighbours"] == {
         "kind": "relocations",
         "records": 2,
-        "unit": "2 records move together between two cells of a group (relocation)",
+        "unit": "2 records move together between two cells "
+        "without changing a published total (relocation)",
     }
 
 
@@ -176,7 +177,6 @@ BAD = [
     ({"delta": 0}, "`delta` must lie strictly between 0 and 1; got 0"),
     ({"delta": 1}, "`delta` must lie strictly"),
     ({"noise": "laplace"}, "`delta` must be 0 with laplace noise"),
-    ({"neighbours": None}, "`neighbours` must state the unit of privacy; got NoneType"),
     ({"neighbours": cdp.relocations(cdp.totals(["a"] * 3))}, "`neighbours` must cover the 8 cells"),
     ({"neighbours": cdp.differences([1] + [0] * 7)}, "changes a published total"),
     ({"counts": COUNTS[:7]}, r"`counts` must have shape \(8,\)"),
@@ -212,3 +212,6 @@ def test_what_is_not_proved_or_not_possible_is_refused(make, inv):
         cdp.release(COUNTS, inv, view="imaged", noise="normal", epsilon=1, delta=1e-6)
     with pytest.raises(TypeError, match=r"`invariant` must come from cdp\.totals"):
         make(invariant=GROUPS, neighbours=cdp.relocations(inv))
+    for given in (None, "relocations"):
+        with pytest.raises(TypeError, match=r"^`neighbours` must state the unit of privacy; got"):
+            make(neighbours=given)
