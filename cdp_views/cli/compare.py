@@ -155,7 +155,8 @@ def _check_numbers(request: Request) -> None:
     """Refuse here, in the words of the command line, what the library would refuse later."""
     if not (np.isfinite(request.epsilon) and request.epsilon > 0):
         raise ValueError(f"--epsilon must be a finite number above 0; got {request.epsilon}.")
-    if not 0 < request.delta < 1:
+    unused = set(request.noises) == {"laplace"}
+    if not (0 < request.delta < 1 or (unused and request.delta == 0)):
         raise ValueError(f"--delta must be between 0 and 1; got {request.delta}.")
     unknown = [noise for noise in request.noises if noise not in NOISES]
     if unknown:

@@ -39,6 +39,8 @@ def show(comparison: "Comparison", intro: list[str]) -> None:
         + " Σ|error|: the cells' expected absolute errors, summed. Entropy in nats.",
         width,
     )
+    if (comparison.table["error_kind"] == "estimate").any():
+        _wrap("≈ estimate; standard errors in comparison.csv", width)
     console.print()
     mark = "" if comparison.public else "CONFIDENTIAL (depends on the true counts): "
     _wrap(f"{mark}median ± relative to the true count, by size of the count", width)
@@ -55,11 +57,10 @@ def show(comparison: "Comparison", intro: list[str]) -> None:
 def _mechanisms(table: "pd.DataFrame", *, entropy: bool) -> "Table":
     from rich.table import Table
 
-    out = _table()
     several = _several(table)
-    # With two noises the guarantees are long, and say themselves what is proved.
-    words = ("scales", "view", "privacy") if several else ("scales", "view", "privacy", "kind")
-    for heading in words:
+    # Two noises need the room: standard errors and estimates are long.
+    out = _table(gap=0 if several else 1)
+    for heading in ("scales", "view", "privacy", "kind"):
         # A guarantee shared by several tables or the name of a pattern is long: these may wrap.
         wraps = heading in ("privacy", "scales")
         out.add_column(heading, no_wrap=not wraps, min_width=13 if heading == "privacy" else None)
@@ -70,17 +71,18 @@ def _mechanisms(table: "pd.DataFrame", *, entropy: bool) -> "Table":
         # The noise beside the first row, the scales beside the second: no cell need wrap.
         names = [noise, scales] if several and len(rows) > 1 else [f"{noise}, {scales}"]
         for place, row in enumerate(rows):
+            about = "≈" if row["error_kind"] == "estimate" else ""
             out.add_row(
                 "".join((names if several else [scales])[place : place + 1]),
                 row["view"],
                 row["guarantee"],
-                *([] if several else [row["kind"]]),
+                row["kind"],
                 percent(row["guess_rate"], row["guess_rate_stderr"]),
                 _number(row["scale"]),
                 _number(row["mean_sd"]),
-                _number(row["margin90_typical"]),
-                _number(row["margin90_worst"]),
-                _whole(row["total_absolute_error"]),
+                about + _number(row["margin90_typical"]),
+                about + _number(row["margin90_worst"]),
+                about + _whole(row["total_absolute_error"]),
                 *(
                     ["" if np.isnan(row["entropy"]) else f"{row['entropy']:,.1f}"]
                     if entropy
@@ -116,11 +118,11 @@ def _several(table: "pd.DataFrame") -> bool:
     return table["noise"].nunique() > 1
 
 
-def _table() -> "Table":
+def _table(gap: int = 1) -> "Table":
     from rich import box
     from rich.table import Table
 
-    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
 
 
 def _number(value: float) -> str:

@@ -88,7 +88,7 @@ def release(
     check_mechanism(view, noise)
     epsilon, delta = _budget(epsilon, delta, noise)
     if not isinstance(neighbours, Neighbours):
-        raise ValueError(
+        raise TypeError(
             f"`neighbours` must state the unit of privacy; got {type(neighbours).__name__}. "
             "For example cdp.relocations(invariant): one record moves within a group."
         )

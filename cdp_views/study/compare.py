@@ -20,7 +20,7 @@ from cdp_views.study.alike import fingerprint_probes
 from cdp_views.study.comparison import Comparison
 from cdp_views.study.guess import guess_rate
 from cdp_views.study.mechanisms import NOT_PROVED, Mechanism, mechanisms
-from cdp_views.study.request import check_budget, scale_patterns
+from cdp_views.study.request import check_budget, check_kinds, scale_patterns
 from cdp_views.study.verdict import judge
 from cdp_views.usefulness import relative_by_size, utility
 
@@ -60,7 +60,7 @@ def compare(
         counts: true counts, (n,).
         inv: what must hold exactly.
         epsilon: privacy budget of all tables together, above 0.
-        delta: its δ, between 0 and 1; Laplace noise leaves it unused.
+        delta: its δ, between 0 and 1; Laplace noise leaves it unused, and alone allows 0.
         noises: base noises, "normal" and "laplace".
         scales: relative scales (n,) to compare beside equal ones, or several by name; published,
             hence never a function of the counts.
@@ -75,6 +75,7 @@ def compare(
         progress: called with (done, all, what) before each mechanism.
 
     Raises:
+        TypeError: `inv` or `neighbours` of another kind.
         ValueError: counts, budget or scales that make no sense; Laplace noise without a key.
         UnsupportedError: a noise that is not built.
 
@@ -89,10 +90,11 @@ def compare(
 
     Reference: Dong, Roth & Su (2022), "Gaussian differential privacy", Corollary 3.3.
     """
+    check_kinds(inv, neighbours)
     counts = as_counts(counts, inv.n)
-    check_budget(epsilon, delta, tables)
     patterns = scale_patterns(scales, counts)
     rows = mechanisms(counts, inv, tuple(noises), patterns)
+    check_budget(epsilon, delta, tables, pure=all(row.pure for row in rows))
     names = _names(names, inv.n)
     if key is None and any(row.pure for row in rows):
         raise ValueError(
@@ -157,10 +159,14 @@ def _measure(
     public: bool,
 ) -> tuple[dict[str, Any], xr.Dataset]:
     """One row of the table and the figures of its cells."""
-    view, scale, privacy = _calibrated(mechanism, neighbours, budget, key)
+    # One key for each use, so that guess rates, errors and stored draws are independent.
+    for_guess, for_errors, for_draws = (
+        (None, None, None) if key is None else jax.random.split(key, 3)
+    )
+    view, scale, privacy = _calibrated(mechanism, neighbours, budget, for_guess)
     estimate: dict[str, Any] = {"public": public}
     if key is not None:
-        estimate |= {"key": jax.random.fold_in(key, 1), "draws": _estimate_draws(free.size)}
+        estimate |= {"key": for_errors, "draws": _estimate_draws(free.size)}
     cells = utility(view, **estimate)
     totals = utility(view, mechanism.invariant, **estimate)
     mae, margin, sd = (cells[v].values[free] for v in ("mae", "margin90", "sd"))
@@ -206,8 +212,8 @@ def _measure(
         relative_scale=("query", mechanism.pattern),
         fingerprint=(("probe", "query"), _fingerprint(view, mechanism.noise)),
     )
-    if key is not None and draws > 0:
-        kept["noise"] = (("draw", "query"), np.asarray(view.sample_noise(key, (draws,))))
+    if for_draws is not None and draws > 0:
+        kept["noise"] = (("draw", "query"), np.asarray(view.sample_noise(for_draws, (draws,))))
         kept["noise"].attrs = {
             "long_name": "draws of the noise of one table, never added to counts",
             "unit": "counts",

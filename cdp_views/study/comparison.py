@@ -11,6 +11,23 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+# What `print` shows: nothing that depends on the true counts.
+_PRINTED = (
+    "scales",
+    "noise",
+    "view",
+    "guarantee",
+    "kind",
+    "guess_rate",
+    "scale",
+    "mean_sd",
+    "margin90_typical",
+    "margin90_worst",
+    "total_absolute_error",
+    "entropy",
+)
+
+
 @final
 @dataclass(frozen=True)
 class Comparison:
@@ -49,7 +66,7 @@ class Comparison:
         write_csv(self.table, path)
 
     def __str__(self) -> str:
-        lines = [self.table.to_string(index=False, max_cols=12), "", *self.verdict]
+        lines = [self.table.to_string(index=False, columns=list(_PRINTED)), "", *self.verdict]
         if self.determined:
             lines.append(
                 "Published exactly, not protected (the totals alone determine them): "

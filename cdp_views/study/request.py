@@ -7,14 +7,27 @@ import numpy as np
 
 from cdp_views._checks import positive
 from cdp_views._counts import tells_counts
+from cdp_views.invariants import Invariant
+from cdp_views.neighbours import Neighbours
 
 EQUAL = "equal"
 
 
-def check_budget(epsilon: float, delta: float, tables: int) -> None:
-    """Raise unless ε > 0, 0 < δ < 1 and at least one table shares the budget."""
+def check_kinds(inv: Any, neighbours: Any) -> None:
+    """Raise unless both are what the library makes."""
+    if not isinstance(inv, Invariant):
+        raise TypeError(f"`inv` must come from cdp.totals or cdp.linear; got {type(inv).__name__}.")
+    if neighbours is not None and not isinstance(neighbours, Neighbours):
+        raise TypeError(
+            "`neighbours` must come from cdp.relocations or cdp.differences, or be None; got "
+            f"{type(neighbours).__name__}."
+        )
+
+
+def check_budget(epsilon: float, delta: float, tables: int, *, pure: bool = False) -> None:
+    """Raise unless ε > 0, 0 < δ < 1 (or 0 with `pure` noise alone), and a table shares them."""
     positive("epsilon", epsilon)
-    if not 0 < delta < 1:
+    if not (0 < delta < 1 or (pure and delta == 0)):
         raise ValueError(
             f"`delta` must be between 0 and 1; got {delta}. Choose one far below 1 / (number of "
             "records)."

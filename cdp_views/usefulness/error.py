@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from cdp_views._float64 import in_float64
 from cdp_views.deviation import Deviation, SampledDeviation
 from cdp_views.usefulness.law import error_law, exact_moments
 from cdp_views.usefulness.pooled import PooledDeviation
@@ -120,6 +121,7 @@ def _figures(law: Deviation, exact: dict[str, np.ndarray]) -> xr.Dataset:
     return xr.Dataset(data)
 
 
+@in_float64
 def _entropy(view: Any) -> float:
     """Entropy in nats, NaN where the view has none in closed form."""
     try:

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cdp_views._checks import UnsupportedError
+from cdp_views._float64 import in_float64
 from cdp_views.deviation import Deviation, SampledDeviation
 from cdp_views.usefulness.pooled import PooledDeviation, laws
 
@@ -35,10 +36,13 @@ def error_law(view: Any, workload: sp.csr_array | None, key: Any, draws: int) ->
     return SampledDeviation(errors) if classes is None else PooledDeviation(errors, classes)
 
 
+@in_float64
 def exact_moments(view: Any) -> dict[str, np.ndarray]:
     """`bias`, `sd` and `rmse` of the cells from the view's own mean and variance; {} without."""
     try:
-        mean, variance = np.asarray(view.mean, float), np.asarray(view.variance, float)
+        # Not through JAX where it can be helped: float32 would round a large count.
+        mean = np.asarray(view.centre if hasattr(view, "centre") else view.mean, dtype=np.float64)
+        variance = np.asarray(view.variance, dtype=np.float64)
     except (AttributeError, NotImplementedError):
         return {}
     if not (np.isfinite(mean).all() and np.isfinite(variance).all()):

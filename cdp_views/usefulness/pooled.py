@@ -6,6 +6,7 @@ from typing import Any, Literal, final, override
 
 import numpy as np
 
+from cdp_views._float64 import in_float64
 from cdp_views.deviation import Deviation
 
 _SAME = 1e-9
@@ -98,6 +99,7 @@ class PooledDeviation(Deviation):
         return np.split(order, np.flatnonzero(np.diff(self.classes[order])) + 1)
 
 
+@in_float64
 def laws(view: Any) -> np.ndarray | None:
     """(n,) labels, equal for cells that may be exchanged; None where the view does not tell.
 

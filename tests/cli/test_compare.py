@@ -50,12 +50,20 @@ def test_two_noises(command, csv, tmp_path):
     assert status == 0 and stderr == "" and not (out / "noise.nc").exists()
     said = " ".join(stdout.split())
     assert max(map(len, stdout.splitlines())) <= 110 and "none proved" in said
+    assert "≈ estimate; standard errors in comparison.csv" in said and said.count("≈") == 1 + 2 * 3
+    assert " kind " in said and said.count(" exact ") >= 7
     assert "ε = 1 (pure; δ unused)" in said and "±" in said and "equal ε misleads" in said
     table = pd.read_csv(out / "comparison.csv")
     assert list(table["noise"]) == ["normal"] * 4 + ["laplace"] * 4
     known = table["guess_rate_kind"] == "estimate"
     assert known.sum() == 3 and (table["guess_rate_stderr"].notna() == known).all()
     assert (table["guarantee"] == "none proved").sum() == 1
+
+
+def test_delta_0_with_laplace_alone(command, csv):
+    given = ["--count", "count", "--within", "group", "--delta", 0, "--noise", "laplace"]
+    status, stdout, stderr = command("compare", csv(TABLE), *given)
+    assert status == 0 and stderr == "" and "(pure; δ unused)" in " ".join(stdout.split())
 
 
 def test_two_groupings_combine(command, csv):

@@ -218,6 +218,20 @@ def test_bad_input(arguments, match):
         compare(arguments.pop("counts"), inv(), **arguments)
 
 
+@pytest.mark.parametrize(("name", "value"), [("inv", "abc"), ("neighbours", "relocations")])
+def test_an_argument_of_another_kind_is_named(name, value):
+    given = {"inv": inv(), name: value}
+    with pytest.raises(TypeError, match=f"^`{name}` must come from .*; got str.$"):
+        compare(COUNTS, **given, **BUDGET)
+
+
+def test_print_shows_both_answers_and_nothing_confidential(found):
+    said = str(found)
+    assert "CONFIDENTIAL" not in said and "..." not in said.split("\n\n")[0]
+    for column in ("guarantee", "guess_rate", "mean_sd", "margin90_worst", "entropy"):
+        assert column in said
+
+
 @pytest.mark.parametrize("draws", [-1, 2**27])
 def test_draws_that_do_not_fit(draws):
     with pytest.raises(ValueError, match="`draws` must be at least 0 and fit in memory"):

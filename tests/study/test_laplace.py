@@ -110,6 +110,15 @@ def test_estimates_against_the_exact_moments(found, laplace):
     assert (found.table["totals_margin90_worst"][kept] == 0).all()
 
 
+def test_delta_0_is_enough_for_laplace_noise_alone():
+    given = {"epsilon": 1, "delta": 0, "key": jax.random.key(3), "draws": 0}
+    inv = cdp.totals(GROUPS)
+    table = compare(COUNTS, inv, noises=("laplace",), **given).table
+    assert table["scale"][0] == pytest.approx(2.0) and table["delta"][0] == 0
+    with pytest.raises(ValueError, match="`delta` must be between 0 and 1"):
+        compare(COUNTS, inv, noises=("normal", "laplace"), **given)
+
+
 def test_noise_keeps_the_totals(found):
     noise = found.dataset["noise"].values[8:]
     sums = np.abs(noise.reshape(8, 20, 2, 4).sum(axis=-1)).max(axis=(1, 2))

@@ -8,6 +8,7 @@ import pytest
 import cdp_views as cdp
 from cdp_views.deviation import SampledDeviation
 from cdp_views.usefulness import utility
+from cdp_views.usefulness.law import exact_moments
 from cdp_views.usefulness.pooled import PooledDeviation, laws
 
 SCALE = np.array([1.0, 1, 2, 2, 1, 1, 1])
@@ -54,6 +55,20 @@ def test_cells_that_may_be_exchanged(view, expected):
     same = np.equal.outer(found, found)
     np.testing.assert_array_equal(same, np.equal.outer(expected, expected))
     assert laws(object()) is None
+
+
+@pytest.mark.parametrize("view", [cdp.Conditioned, cdp.Imaged, cdp.MaxEntropy])
+@pytest.mark.filterwarnings("ignore:`loc` is so large")
+def test_large_counts_have_no_bias_without_64_bit_jax(view):
+    counts = np.array([33_000_001.0, 3, 5, 7, 11, 13, 17])
+    scale = np.array([1.1, 1.2, 1.3, 1.4, 1, 1, 1])
+    assert np.float32(counts[0]) != counts[0]  # what JAX would make of it
+    inv = cdp.totals(["a", "a", "a", "a", "b", "b", "b"])
+    with jax.enable_x64(False):
+        found = exact_moments(view(dist.Laplace(counts, scale), inv))
+    assert (found["bias"] == 0).all()
+    assert found["sd"].dtype == np.float64
+    np.testing.assert_array_equal(found["rmse"], found["sd"])
 
 
 def test_laplace_views_have_exact_moments_and_estimated_margins():
