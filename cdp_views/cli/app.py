@@ -195,6 +195,8 @@ def main() -> None:
         # A terminal that lacks a sign shows ? instead of ending the run.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    if len(sys.argv) == 1:
+        sys.argv.append("--help")
     try:
         status = app(standalone_mode=False)
     except KeyboardInterrupt:

@@ -1,7 +1,7 @@
 """What every relation between neighbouring tables can be asked."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -31,6 +31,12 @@ class Neighbours(ABC):
         """(m, n) differences of which one is the worst when only W x is published, W (r, n).
 
         The order of the cells' exposure says nothing then: a query may hide the exposed ones.
+        """
+
+    def require(self, inv: Any) -> None:  # noqa: B027
+        """Raise where some of these differences would change a total of `inv`.
+
+        What a shortlist does not show must be looked at here; rows are checked one by one anyway.
         """
 
     @abstractmethod

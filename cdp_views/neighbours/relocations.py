@@ -80,6 +80,22 @@ class Relocations(Neighbours):
         return sparse.csr_array((entries, self.cells[pair].ravel(), starts), shape=shape)
 
     @override
+    def require(self, inv: Any) -> None:
+        block = np.asarray(inv.blocks)[self.cells]
+        if np.any(block != block[_firsts(self.labels)]):
+            raise ValueError(
+                "`neighbours` moves records between cells whose totals are published apart, so "
+                "epsilon would be infinite. Build them from the view's own invariant: "
+                "relocations(view.invariant)."
+            )
+
+    def all_of(self, inv: Any) -> bool:
+        """Whether these are all relocations that leave the totals of `inv` alone."""
+        own = relocations(inv, records=self.records)
+        same_cells = np.array_equal(self.cells, own.cells)
+        return same_cells and np.array_equal(_firsts(self.labels), _firsts(own.labels))
+
+    @override
     def describe(self) -> str:
         where = "between two cells without changing a published total (relocation)"
         if self.records == 1:
@@ -128,6 +144,13 @@ def relocations(inv: Any, *, records: int = 1) -> Relocations:
     movable = shared[label]
     renumber = np.cumsum(shared) - 1
     return Relocations(len(blocks), inside[movable], renumber[label[movable]], int(records))
+
+
+def _firsts(labels: np.ndarray) -> np.ndarray:
+    """Position of the first cell that has each cell's label: (c,)."""
+    first = np.empty(labels.max() + 1, dtype=np.int64)
+    first[labels[::-1]] = np.arange(len(labels))[::-1]  # of repeated writes the last one stays
+    return first[labels]
 
 
 def _largest(labels: np.ndarray, values: np.ndarray) -> np.ndarray:

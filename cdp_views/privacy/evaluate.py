@@ -65,6 +65,7 @@ def privacy_loss(
         exposure = exposure_of(view, neighbours.n) if neighbours.ordered else np.zeros(neighbours.n)
         differences = sparse.csr_array(neighbours.shortlist(exposure))
     if inv is not None:
+        neighbours.require(inv)
         _check_kept(differences, inv)
     law, rows, scope = _law(view, differences, query, key, draws)
     return PrivacyLoss(

@@ -9,7 +9,7 @@ from cdp_views._counts import as_counts
 from cdp_views.invariants import Invariant
 from cdp_views.releases.closing import slack_of, totals_of
 from cdp_views.releases.digest import RELEASED, digest
-from cdp_views.releases.metadata import LIBRARY, SCHEMA, VERSION
+from cdp_views.releases.metadata import LIBRARY, SCHEMA, VERSION, digest_of_metadata
 
 _SHOWN = 3
 
@@ -31,6 +31,9 @@ def run(
         same = digest(table) == metadata["digest"]["sha256"]
         changed = "the table is not the one released: its SHA-256 differs from the metadata's"
         found.append(Check(same, "table as it was released (SHA-256)" if same else changed))
+    written = metadata["digest"].get("metadata") == digest_of_metadata(metadata)
+    edited = "the metadata are not those of the release: their SHA-256 differs from what they say"
+    found.append(Check(written, "metadata as written (SHA-256)" if written else edited))
     if counts is not None:
         found.append(_counts(counts, metadata, invariant))
     return tuple(found)

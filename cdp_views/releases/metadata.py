@@ -1,6 +1,7 @@
 """The metadata of a release: one JSON object with a version, from which everything is rebuilt."""
 
 import json
+from hashlib import sha256
 from importlib import import_module
 from typing import Any
 
@@ -36,7 +37,7 @@ def describe(
     table: pd.DataFrame,
 ) -> dict[str, Any]:
     """All that may be said about a release; `totals` (k,) are those published exactly."""
-    return {
+    stated = {
         "schema": SCHEMA,
         "version": VERSION,
         "library": LIBRARY,
@@ -52,8 +53,14 @@ def describe(
         "invariants": geometry.to_json(invariant, totals),
         "determined_cells": np.flatnonzero(invariant.determined).tolist(),
         "step": step,
-        "digest": {"sha256": digest(table)},
     }
+    return stated | {"digest": {"sha256": digest(table), "metadata": digest_of_metadata(stated)}}
+
+
+def digest_of_metadata(metadata: dict[str, Any]) -> str:
+    """SHA-256 of all that the metadata say, their own digest left out."""
+    stated = {key: value for key, value in metadata.items() if key != "digest"}
+    return sha256(json.dumps(stated, sort_keys=True).encode()).hexdigest()
 
 
 def dump(metadata: dict[str, Any]) -> str:

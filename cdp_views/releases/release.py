@@ -12,7 +12,7 @@ from cdp_views import _checks
 from cdp_views._counts import as_counts, tells_counts
 from cdp_views.calibration import calibrate
 from cdp_views.invariants import Invariant
-from cdp_views.neighbours import Neighbours
+from cdp_views.neighbours import Neighbours, Relocations
 from cdp_views.releases import metadata
 from cdp_views.releases.closing import add_noise, totals_of
 from cdp_views.releases.digest import RELEASED
@@ -91,6 +91,12 @@ def release(
         raise TypeError(
             f"`neighbours` must state the unit of privacy; got {type(neighbours).__name__}. "
             "For example cdp.relocations(invariant): one record moves within a group."
+        )
+    same_cells = neighbours.n == invariant.n
+    if same_cells and isinstance(neighbours, Relocations) and not neighbours.all_of(invariant):
+        raise ValueError(
+            "`neighbours` was built from other groups than `invariant`, so its unit would be "
+            "misread. Use cdp.relocations(invariant), or state cdp.differences(V)."
         )
     pattern = _pattern(scales, counts)
     labels = label_columns(names, invariant)

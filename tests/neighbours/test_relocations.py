@@ -96,3 +96,12 @@ def test_no_record_can_move():
 def test_bad_exposure(exposure, match):
     with pytest.raises(ValueError, match=rf"^`exposure` must [^\n]*{match}"):
         relocations(invariant([0, 0])).shortlist(exposure)
+
+
+def test_relocations_across_groups_are_refused_whatever_the_scales():
+    wide, narrow = relocations(invariant([0] * 4)), invariant([0, 0, 1, 1])
+    with pytest.raises(ValueError, match="cells whose totals are published apart"):
+        wide.require(narrow)
+    relocations(narrow).require(invariant([0] * 4))  # fewer moves than are possible: stated, fine
+    assert not relocations(narrow).all_of(invariant([0] * 4))
+    assert relocations(invariant([5, 5, 3, 3])).all_of(narrow)

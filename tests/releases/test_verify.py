@@ -19,7 +19,7 @@ def test_a_release_verifies(make):
     made = make()
     made.verify()
     made.verify(COUNTS)
-    assert [check.ok for check in made.checks(COUNTS)] == [True] * 5
+    assert [check.ok for check in made.checks(COUNTS)] == [True] * 6
 
 
 def test_a_changed_cell_names_its_total(make):
@@ -80,3 +80,11 @@ def test_metadata_of_another_version(make):
         ValueError, match=r"metadata of version 2, where cdp_views \S+ reads version 1"
     ):
         replace(made, metadata=made.metadata | {"version": 2}).verify()
+
+
+def test_edited_metadata_do_not_verify(make):
+    made = make()
+    edited = replace(made, metadata=made.metadata | {"epsilon": 5.0})
+    assert [check.text for check in edited.checks() if not check.ok] == [
+        "the metadata are not those of the release: their SHA-256 differs from what they say"
+    ]

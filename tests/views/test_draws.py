@@ -75,7 +75,7 @@ def test_noise_alone_is_kept_in_float32(key):
     people = np.random.default_rng(0).dirichlet(np.ones(1000)) * 3.3e8
     with jax.enable_x64(False):
         with pytest.warns(
-            UserWarning, match="`loc` is so large that float32 rounds it in steps of"
+            UserWarning, match="`loc` is so large that float32 rounds it in steps coarse"
         ):
             view = cdp.MaxEntropy(dist.Normal(people, 1.0), cdp.totals([0] * 1000))
         noise = np.asarray(view.sample_noise(key, (100,)))
