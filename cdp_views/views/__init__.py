@@ -1,5 +1,6 @@
 """Three ways to make a base noise keep exact totals, as NumPyro distributions."""
 
+from cdp_views.views import _divergence as _divergence  # registers kl_divergence
 from cdp_views.views._base import View as View
 from cdp_views.views.conditioned import Conditioned as Conditioned
 from cdp_views.views.imaged import Imaged as Imaged
