@@ -8,11 +8,11 @@ import jax
 
 
 def in_float64[**P, T](function: Callable[P, T]) -> Callable[P, T]:
-    """Run `function` with 64-bit JAX; it must return host (NumPy) numbers."""
+    """Run `function` with 64-bit JAX, also inside a trace; it must return host numbers."""
 
     @wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
-        with jax.enable_x64(True):
+        with jax.enable_x64(True), jax.ensure_compile_time_eval():
             return function(*args, **kwargs)
 
     return wrapper

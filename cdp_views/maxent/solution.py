@@ -68,7 +68,7 @@ def solve_max_entropy(invariant: Invariant, scale: Any) -> MaxEntropySolution:
     Example:
         >>> import cdp_views as cdp
         >>> solution = cdp.solve_max_entropy(cdp.totals(["a"] * 4), [1.0, 2.0, 3.0, 7.0])
-        >>> solution.feasible, solution.certificate @ solution.scale**2 < 0
+        >>> solution.feasible, bool(solution.certificate @ solution.scale**2 < 0)
         (False, True)
 
     Reference: Lafferty et al., problem (6), Corollary 1.

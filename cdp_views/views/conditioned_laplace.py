@@ -157,8 +157,7 @@ def log_normalizer(groups: Any, scale: Array, alike: bool, nodes: int | None) ->
 
 @in_float64
 def _exact_log_normalizer(groups: Any, scale: np.ndarray, nodes: int | None) -> np.ndarray:
-    with jax.ensure_compile_time_eval():
-        return np.asarray(log_normalizer(groups, float64(scale), False, nodes))
+    return np.asarray(log_normalizer(groups, float64(scale), False, nodes))
 
 
 def _one_if_equal(scale: np.ndarray) -> np.ndarray:
