@@ -10,7 +10,7 @@ from cdp_views.views._gaussian import GaussianView
 from cdp_views.views._image import Image
 
 
-@kl_divergence.register(GaussianView, GaussianView)
+@kl_divergence.register(GaussianView, GaussianView)  # pyright: ignore[reportFunctionMemberAccess]
 def _(p: GaussianView, q: GaussianView) -> Array:
     """KL(p ‖ q) = ½[tr(Σ_p Σ_q⁺) − d + mᵀΣ_q⁺m + log pdet Σ_q − log pdet Σ_p], in nats: (…).
 
@@ -23,7 +23,7 @@ def _(p: GaussianView, q: GaussianView) -> Array:
         )
     mine, theirs = p._push.law, q._push.law
     shift = jnp.asarray(p.centre) - jnp.asarray(q.centre)
-    together = q.support(jnp.asarray(p.centre))
+    together = jnp.asarray(q.support(jnp.asarray(p.centre)))
     distance = theirs.quadratic(jnp.where(together[..., None], shift, 0))
     trace = _trace(p, theirs)
     value = 0.5 * (trace - p.invariant.dim + distance + mine.logdet - theirs.logdet)
