@@ -12,6 +12,19 @@ settings.register_profile("house", deadline=None, derandomize=True, print_blob=T
 settings.load_profile("house")
 
 
+@pytest.fixture(autouse=True)
+def precision_is_left_as_found():
+    """A test that changed JAX's precision for good would decide how later ones end."""
+    import sys
+
+    jax = sys.modules.get("jax")
+    before = jax is not None and jax.config.read("jax_enable_x64")
+    yield
+    jax = sys.modules.get("jax")
+    after = jax is not None and jax.config.read("jax_enable_x64")
+    assert after == before, "This test leaves JAX in another precision."
+
+
 @pytest.fixture
 def key():
     """One fixed typed key; a test that draws twice splits it."""
