@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .maxent import MaxEntropySolution as MaxEntropySolution
     from .maxent import solve_max_entropy as solve_max_entropy
     from .neighbours import differences as differences
+    from .neighbours import exchanges as exchanges
     from .neighbours import relocations as relocations
     from .privacy import privacy_loss as privacy_loss
     from .releases import Release as Release
@@ -48,6 +49,7 @@ _ROOM_OF = {
     "MaxEntropySolution": "maxent",
     "relocations": "neighbours",
     "differences": "neighbours",
+    "exchanges": "neighbours",
     "privacy_loss": "privacy",
     "utility": "usefulness",
     "calibrate": "calibration",

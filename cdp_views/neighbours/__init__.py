@@ -3,5 +3,7 @@
 from cdp_views.neighbours.base import Neighbours as Neighbours
 from cdp_views.neighbours.differences import Differences as Differences
 from cdp_views.neighbours.differences import differences as differences
+from cdp_views.neighbours.exchanges import Exchanges as Exchanges
+from cdp_views.neighbours.exchanges import exchanges as exchanges
 from cdp_views.neighbours.relocations import Relocations as Relocations
 from cdp_views.neighbours.relocations import relocations as relocations
