@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ._checks import UnsupportedError as UnsupportedError
     from .calibration import calibrate as calibrate
     from .invariants import linear as linear
+    from .invariants import margins as margins
     from .invariants import totals as totals
     from .maxent import MaxEntropySolution as MaxEntropySolution
     from .maxent import solve_max_entropy as solve_max_entropy
@@ -39,6 +40,7 @@ __version__ = "0.1.0"
 _ROOM_OF = {
     "totals": "invariants",
     "linear": "invariants",
+    "margins": "invariants",
     "AffineSubspace": "support",
     "NonnegativeTotals": "support",
     "Restricted": "support",
