@@ -1,4 +1,6 @@
 """The maximum-entropy problem itself: precisions, feasibility, certificate, correlation."""
 
+from cdp_views.maxent.chance import Chance as Chance
+from cdp_views.maxent.chance import unbalanced_chance as unbalanced_chance
 from cdp_views.maxent.solution import MaxEntropySolution as MaxEntropySolution
 from cdp_views.maxent.solution import solve_max_entropy as solve_max_entropy
