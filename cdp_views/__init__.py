@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .neighbours import differences as differences
     from .neighbours import exchanges as exchanges
     from .neighbours import relocations as relocations
+    from .noise import ScaleMixture as ScaleMixture
     from .privacy import privacy_loss as privacy_loss
     from .releases import Release as Release
     from .releases import read_release as read_release
@@ -49,6 +50,7 @@ _ROOM_OF = {
     "Imaged": "views",
     "solve_max_entropy": "maxent",
     "MaxEntropySolution": "maxent",
+    "ScaleMixture": "noise",
     "relocations": "neighbours",
     "differences": "neighbours",
     "exchanges": "neighbours",

@@ -1,5 +1,6 @@
 """The only place that looks at a base's type: family, location and scale of independent cells."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -9,22 +10,37 @@ import numpyro.distributions as dist
 
 from cdp_views import _checks
 from cdp_views._bases import over_cells
+from cdp_views.noise.mixing import InverseChi, Mixing, Rayleigh
+from cdp_views.noise.numerical import DoubledKolmogorov, Given
+from cdp_views.noise.scale_mixture import ScaleMixture
 
 FAMILIES: dict[type, str] = {
     dist.Normal: "normal",
     dist.Laplace: "laplace",
     dist.StudentT: "student-t",
     dist.Logistic: "logistic",
+    ScaleMixture: "scale mixture",
+}
+
+_MIXING: dict[str, Callable[[Any, int], Mixing]] = {
+    "laplace": lambda _base, _n: Rayleigh(),
+    "student-t": lambda base, n: InverseChi(_scale(_floating(base.df), n)),
+    "logistic": lambda _base, _n: DoubledKolmogorov(),
+    "scale mixture": lambda base, _n: Given(base.mixing),
 }
 
 
 class Parts(NamedTuple):
-    """Independent noise around `loc` (…, n) with `scale` (…, n), or (…, 1) where all are equal."""
+    """Independent noise around `loc` (…, n) with `scale` (…, n), or (…, 1) where all are equal.
+
+    `mixing` is the law of the random scale s of loc + scale·s·Z; `None` for normal noise, s = 1.
+    """
 
     family: str
     loc: Any
     scale: Any
     batch_shape: tuple[int, ...]
+    mixing: Mixing | None = None
 
 
 def parts(base: Any, n: int) -> Parts:
@@ -36,14 +52,17 @@ def parts(base: Any, n: int) -> Parts:
     family = FAMILIES.get(type(inner))
     if family is None:
         raise _checks.UnsupportedError(
-            f"`base` of type {type(inner).__name__} has no views. Use dist.Normal or dist.Laplace."
+            f"`base` of type {type(inner).__name__} has no views. Use dist.Normal or dist.Laplace, "
+            "or (maximum entropy) dist.StudentT, dist.Logistic or cdp.ScaleMixture."
         )
     loc, scale = _floating(inner.loc), _floating(inner.scale)  # pyright: ignore[reportAttributeAccessIssue]
     _checks.finite("loc", loc, "Fill the missing counts before adding noise.")
     _checks.positive("scale", scale, "Use a scale above 0 for every cell.")
     shape = cells.shape()
     module = np if isinstance(loc, np.ndarray) else jnp
-    return Parts(family, module.broadcast_to(loc, shape), _scale(scale, n), cells.batch_shape)
+    mixing = _MIXING[family](inner, n) if family in _MIXING else None
+    loc = module.broadcast_to(loc, shape)
+    return Parts(family, loc, _scale(scale, n), cells.batch_shape, mixing)
 
 
 def _floating(value: Any) -> Any:
