@@ -25,6 +25,12 @@ def is_concrete(*trees: Any) -> bool:
     return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(trees))
 
 
+def instance(name: str, value: object, kind: type, remedy: str) -> None:
+    """Raise unless `value` is of this kind; an array in its place is the usual slip."""
+    if not isinstance(value, kind):
+        raise TypeError(f"`{name}` is of type {type(value).__name__}. {remedy}")
+
+
 def choice(name: str, value: object, allowed: Iterable[str]) -> None:
     """Raise unless `value` is one of the `allowed` words."""
     allowed = tuple(allowed)

@@ -44,6 +44,7 @@ def calibrate(
       The scale, rounded up: at it δ(ε) ≤ δ (or sup ≤ ε) was evaluated, not inferred.
 
     Raises:
+      TypeError: a view in place of a function that makes one.
       ValueError: the budget is out of range, δ = 0 for an unbounded loss, or no scale keeps it.
       UnsupportedError: "tail" for a loss that is not normal.
 
@@ -56,6 +57,11 @@ def calibrate(
 
     Reference: Balle and Wang 2018, Theorem 8 ("analytic"); [L] Theorem 1 ("tail").
     """
+    if not callable(view_of_scale) or hasattr(view_of_scale, "log_prob"):
+        raise TypeError(
+            f"`view_of_scale` must be a function of the scale; got {type(view_of_scale).__name__}. "
+            "Write lambda scale: cdp.Conditioned(dist.Normal(loc, scale), inv)."
+        )
     choice("bound", bound, ("analytic", "tail"))
     _check_budget(epsilon, delta)
 

@@ -9,6 +9,7 @@ import numpy as np
 from jax import Array
 from scipy import sparse
 
+from cdp_views import _checks
 from cdp_views._segments import Segments
 from cdp_views.invariants._precision import Precision
 
@@ -21,6 +22,8 @@ class Invariant(ABC):
     `embed` and `coordinates` are an isometry between Rᵈ and V, so a density in coordinates is
     the density with respect to d-dimensional Hausdorff measure.
     """
+
+    __array_ufunc__ = None  # `array & inv` is ours to refuse, not NumPy's to try cell by cell
 
     @property
     @abstractmethod
@@ -64,9 +67,10 @@ class Invariant(ABC):
         """The size against which rounding errors of A x are judged: (…, n) → (…, k)."""
         return self.gross(jnp.abs(x))
 
-    def residual(self, x: Array, size: Array) -> tuple[Array, Array]:
-        """|A x| and the yardstick of `size`, the two sides of "is this rounding?": (…, k) each."""
-        return jnp.abs(self.evaluate(x)), self.yardstick(size)
+    def residual(self, x: Array, origin: Array) -> tuple[Array, Array]:
+        """|A(x − x₀)| and the yardstick of |x| + |x₀|, the sides of "is this rounding?": (…, k)."""
+        size = jnp.abs(x) + jnp.abs(origin)
+        return jnp.abs(self.evaluate(x - origin)), self.yardstick(size)
 
     @abstractmethod
     def lift(self, total: Any) -> Array:
@@ -161,8 +165,7 @@ class Invariant(ABC):
         """Both invariants at once; `evaluate` gives the totals of the first, then the second."""
         from cdp_views.invariants.linear import linear, named  # the join is a linear system again
 
-        if not isinstance(other, Invariant):
-            return NotImplemented
+        _checks.instance("&", other, Invariant, "Wrap the rows first: inv & cdp.linear(A).")
         if other.n != self.n:
             raise ValueError(
                 f"`&` needs two invariants on the same cells; got {self.n} and {other.n} cells. "

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from cdp_views import _checks
 from cdp_views._checks import UnsupportedError
 from cdp_views.loss import Loss
 from cdp_views.neighbours import Neighbours
@@ -35,6 +36,7 @@ def privacy_loss(
       PrivacyLoss: epsilon(delta), delta(epsilon), pure_epsilon, mu, rho, guess_rate, worst.
 
     Raises:
+      TypeError: `view` is no distribution, or `neighbours` a bare array.
       ValueError: a difference changes a total, or the view is a batch.
       UnsupportedError: the law of this view's loss is not known and no key was given.
 
@@ -47,6 +49,14 @@ def privacy_loss(
 
     Reference: [L] Definition 1 and Theorem 1; Balle and Wang 2018 for the exact profile.
     """
+    _checks.instance(
+        "neighbours", neighbours, Neighbours, "Pass relocations(inv), or differences(V) for rows V."
+    )
+    if not callable(getattr(view, "sample", None)):
+        raise TypeError(
+            f"`view` is of type {type(view).__name__}, which is no distribution. Build it first: "
+            "cdp.Conditioned(base, inv), for example."
+        )
     if getattr(view, "batch_shape", ()) != ():
         raise ValueError(
             f"`view` must be one release; got a batch of shape {tuple(view.batch_shape)}. "

@@ -74,20 +74,21 @@ def read_release(path: str | PathLike[str]) -> "Release":
         path: of the table; its metadata is `path`.json.
 
     Raises:
-        ValueError: a file is missing or unreadable, or the metadata is of another version.
+        FileNotFoundError: one of the two files is missing.
+        ValueError: a file is unreadable, or the metadata is of another version.
 
     Example:
         >>> import cdp_views as cdp
         >>> cdp.read_release("nowhere.csv")
         Traceback (most recent call last):
-        ValueError: `nowhere.csv` is not there. Check the path.
+        FileNotFoundError: `nowhere.csv` is not there. Check the path.
     """
     from cdp_views.releases.result import Release
 
     source, about = Path(path), metadata_path(path)
     for there in (source, about):
         if not there.is_file():
-            raise ValueError(f"`{there}` is not there. Check the path.")
+            raise FileNotFoundError(f"`{there}` is not there. Check the path.")
     try:
         text = about.read_text(encoding="utf-8")
     except UnicodeError:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from cdp_views.invariants import Invariant, Totals, linear
+from cdp_views.invariants import Invariant, Margins, Totals, linear, margins
 
 
 def to_json(invariant: Invariant, values: np.ndarray) -> dict[str, Any]:
@@ -18,6 +18,14 @@ def to_json(invariant: Invariant, values: np.ndarray) -> dict[str, Any]:
             "names": names_of(invariant),
             "group_of_cell": np.where(labels < invariant.rank, labels, -1).tolist(),
             "weights": None if weights is None else weights.tolist(),
+            "values": values.tolist(),
+        }
+    if isinstance(invariant, Margins):
+        return {
+            "kind": "margins",
+            "names": names_of(invariant),
+            "shape": list(invariant.sizes),
+            "keep": [list(axes) for axes in invariant.keep],
             "values": values.tolist(),
         }
     rows = sparse.coo_array(invariant.matrix)
@@ -38,6 +46,8 @@ def from_json(stored: dict[str, Any]) -> Invariant:
         names = stored["names"]
         labels = np.asarray(stored["group_of_cell"], dtype=np.int64)
         return Totals.of(labels, None if names is None else np.asarray(names), stored["weights"])
+    if stored["kind"] == "margins":
+        return margins(stored["shape"], stored["keep"])
     entries = np.asarray(stored["weight"], dtype=np.float64)
     place = [np.asarray(stored[name], dtype=np.int64) for name in ("row", "cell")]
     return linear(sparse.csr_array((entries, place), shape=tuple(stored["shape"])))

@@ -46,6 +46,7 @@ def utility(
         Variables that depend on the counts have the attribute `confidential` = 1.
 
     Raises:
+        TypeError: `view` is no distribution.
         UnsupportedError: no exact law of the errors, and no key.
         ValueError: a batch of views, or a workload that does not fit.
 
@@ -56,6 +57,11 @@ def utility(
         >>> [round(float(sd), 4) for sd in cells.sd]  # 2 √(1 − 1/2)
         [1.4142, 1.4142, 1.4142, 1.4142]
     """
+    if not callable(getattr(view, "sample", None)):
+        raise TypeError(
+            f"`view` is of type {type(view).__name__}, which is no distribution. Build it first: "
+            "cdp.Conditioned(base, inv), for example."
+        )
     if tuple(getattr(view, "batch_shape", ())) != ():
         raise ValueError(
             f"`view` must be one release; got batch shape {view.batch_shape}. "

@@ -47,13 +47,26 @@ def test_back_as_it_was(make, tmp_path, name, view):
         cdp.linear([[1, 1, 0, 0], [0, 1, 1, 0]]),
         cdp.linear([[1, 1, 0, 0], [1, 1, 1, 1], [2, 2, 0, 0]]),
         cdp.linear(np.zeros((0, 4))),
+        cdp.margins((2, 2), [0, 1]),
+        cdp.margins((2, 2), [()]),
     ],
-    ids=["totals", "numbers", "free", "weights", "overlap", "nested", "none"],
+    ids=[
+        "totals",
+        "numbers",
+        "free",
+        "weights",
+        "overlap",
+        "nested",
+        "none",
+        "margins",
+        "a margin",
+    ],
 )
 def test_invariants_survive_json(invariant):
     values = invariant.matrix @ np.arange(4.0)
     back = geometry.from_json(json.loads(json.dumps(geometry.to_json(invariant, values))))
     assert np.array_equal(back.matrix.toarray(), invariant.matrix.toarray())
+    assert type(back) is type(invariant)
     assert (back.n, back.rank) == (invariant.n, invariant.rank)
     assert np.array_equal(back.determined, invariant.determined)
 
@@ -161,6 +174,7 @@ def test_files_that_cannot_be_read(make, tmp_path, name, content, words):
     make().save(tmp_path / "r.csv")
     path = tmp_path / name
     path.unlink() if content is None else path.write_bytes(content)
-    with pytest.raises(ValueError, match=words) as error:
+    kind = FileNotFoundError if content is None else ValueError
+    with pytest.raises(kind, match=words) as error:
         cdp.read_release(tmp_path / "r.csv")
     assert "\n" not in str(error.value)

@@ -141,6 +141,15 @@ def test_nested_totals_hold_with_equality(make):
     assert "the guarantee does not speak of them" in made.metadata["guarantee"]
 
 
+def test_margins_of_a_table_are_kept(make):
+    inv = cdp.margins((2, 4), [(0,), (1,)])
+    move = cdp.differences([1, -1, 0, 0, -1, 1, 0, 0])
+    made = make(invariant=inv, neighbours=move, view="max-entropy")
+    assert np.allclose(inv.matrix @ made.released, inv.matrix @ COUNTS, rtol=1e-13)
+    assert made.metadata["invariants"]["names"][0] == "[0, :]"
+    made.verify(COUNTS)
+
+
 def test_labels_are_published_as_text(make):
     assert list(make().table.columns) == ["cell", "group", "released"]
     assert make(names=list("abcdefgh")).table["cell"].tolist() == list("abcdefgh")
