@@ -12,14 +12,19 @@ from jax import Array
 from scipy import sparse
 
 from cdp_views import _checks
+from cdp_views._float64 import float64, in_float64
 from cdp_views.invariants._base import Invariant
 from cdp_views.invariants._eliminated import Eliminated
 from cdp_views.invariants._precision import Precision, Scaled
+from cdp_views.invariants._reduced import Reduced
+from cdp_views.invariants._refusal import refuse
+from cdp_views.precision.dual import balance_rows
+from cdp_views.precision.dual_basis import echelon
 
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["reflectors", "triangle", "leverages"],
+    data_fields=["reflectors", "triangle", "leverages", "table", "pivots"],
     meta_fields=["cells", "order"],
 )
 @dataclass(frozen=True, eq=False)
@@ -27,12 +32,16 @@ class Orthonormal(Invariant):
     """V as the complement of `rank` orthonormal columns Q, kept as Householder reflectors.
 
     H = I − U T Uᵀ with `reflectors` U (n, rank) and `triangle` T; the first columns of H are Q,
-    the others are K: so embedding costs O(n·rank) and the complement is never formed.
+    the others are K: so embedding costs O(n·rank) and the complement is never formed. `table`
+    (rank, n) are the same rows in reduced echelon form, with `pivots` (rank,): exact for integer
+    rows, so that cells of very different scales can be eliminated.
     """
 
     reflectors: Any
     triangle: Any
     leverages: Any
+    table: Any
+    pivots: Any
     cells: int
     order: int
 
@@ -43,9 +52,11 @@ class Orthonormal(Invariant):
         size = np.linalg.norm(rows, axis=1, keepdims=True)
         scaled = (rows / np.where(size > 0, size, 1))[size[:, 0] > 0]
         if scaled.size == 0:
-            return Orthonormal(np.zeros((n, 0)), np.zeros((0, 0)), np.zeros(n), n, 0)
+            none = np.zeros((n, 0))
+            empty = np.zeros(0, dtype=np.int64)
+            return Orthonormal(none, np.zeros((0, 0)), np.zeros(n), none.T, empty, n, 0)
         factors: Any = scipy.linalg.qr(scaled.T, mode="raw", pivoting=True)
-        (packed, tau), upper, _ = factors
+        (packed, tau), upper, order = factors
         diagonal = np.abs(np.diag(upper))
         rank = int(np.sum(diagonal > max(k, n) * np.finfo(float).eps * diagonal[0]))
         u = np.tril(packed[:, :rank], -1)
@@ -56,7 +67,8 @@ class Orthonormal(Invariant):
             triangle[j, j] = tau[j]
         basis = np.eye(n, rank) - u @ (triangle @ u[:rank].T)
         leverage = _exact_ends(np.minimum(np.sum(basis * basis, axis=1), 1), basis)
-        return Orthonormal(u, triangle, leverage, n, rank)
+        table, pivots = echelon(rows[size[:, 0] > 0][order[:rank]])
+        return Orthonormal(u, triangle, leverage, table, pivots, n, rank)
 
     @property
     def n(self) -> int:
@@ -133,11 +145,11 @@ class Orthonormal(Invariant):
         kept = 1 - np.asarray(self.leverages)
         if variance.shape[-1] == 1 and np.ptp(kept) < 1e-12 and kept[0] > 0:
             return Scaled(self, kept[0] / variance)  # constant leverage: R = (n/d) P
-        raise _checks.UnsupportedError(
-            "cdp.MaxEntropy on totals that overlap needs the solver for general invariants, which "
-            "this version lacks (it has disjoint and nested totals, and equal scales on invariants "
-            "of constant leverage). Use cdp.Conditioned or cdp.Imaged here."
-        )
+        variance = jnp.broadcast_to(variance, (*variance.shape[:-1], self.n))
+        if _checks.is_concrete(self, variance):
+            return _exactly(self, variance).like(variance.dtype)
+        scale = jnp.sqrt(variance)
+        return Reduced.of(self, balance_rows(self.table, self.pivots, scale), scale)
 
     def _reflect(self, x: Array, *, transpose: bool = False) -> Array:
         """H x, or Hᵀ x, for points on the last axis."""
@@ -156,6 +168,16 @@ class Orthonormal(Invariant):
     def _undetermined(self, x: Array) -> Array:
         """Exact zeros at the cells that the totals alone determine."""
         return jnp.where(jnp.asarray(self.leverages) >= 1, 0, x)
+
+
+@in_float64
+def _exactly(invariant: Orthonormal, variance: Any) -> Reduced:
+    """Concrete variances are solved in float64; infeasible ones raise with a proof."""
+    scale = jnp.sqrt(float64(variance))
+    solution = balance_rows(invariant.table, invariant.pivots, scale)
+    if not bool(jnp.all(solution.solved)):
+        refuse(invariant, np.asarray(scale), solution)
+    return Reduced.of(invariant, solution, scale)
 
 
 def _exact_ends(leverage: np.ndarray, basis: np.ndarray) -> np.ndarray:

@@ -199,7 +199,7 @@ def _conjugate(
 
 
 @jax.custom_jvp
-def _attached(theta: Array, table: Array, at: Array, scale: Array) -> Array:
+def _attached(theta: Array, *_: Array) -> Array:
     """θ as a function of the scales alone: the solution of diag R(θ) = 1."""
     return theta
 

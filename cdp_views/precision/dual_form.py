@@ -13,7 +13,7 @@ from jax.scipy.linalg import solve_triangular
 
 from cdp_views.precision.dual_basis import Basis
 
-_DENSE = 512  # up to so many cells U is the identity: no factor whose derivative may not exist
+_DENSE = 64  # up to so many cells U is the identity: no factor whose derivative may not exist
 
 
 class Form(NamedTuple):
