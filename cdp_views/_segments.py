@@ -1,12 +1,14 @@
 """A partition of cells into groups, with the few sums and maxima that the geometry needs."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 
 @partial(
@@ -58,16 +60,18 @@ class Segments:
         zeros = jnp.zeros((*x.shape[:-1], self.count), x.dtype)
         return zeros.at[..., self.labels].add(x, mode="drop", wrap_negative_indices=False)
 
-    def sums(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """`sum` of both, in one pass over the labels."""
-        if self.width is not None:
-            return self.sum(x), self.sum(y)
-        x, y = jnp.broadcast_arrays(x, y)
-        zeros = jnp.zeros((*x.shape[:-1], self.count, 2), jnp.result_type(x, y))
-        both = zeros.at[..., self.labels, :].add(
-            jnp.stack([x, y], -1), mode="drop", wrap_negative_indices=False
-        )
-        return both[..., 0], both[..., 1]
+    def accumulate(
+        self, function: Callable[..., Any], cells: tuple[Any, ...], groups: tuple[Array, ...] = ()
+    ) -> Any:
+        """`sum` of one or two cellwise numbers that are computed on the way, nothing stored.
+
+        Args:
+            function: (cells…, groups…) → (…) or a pair of them, elementwise; must close over no
+                array.
+            cells: its arguments (…, n) or (…, 1).
+            groups: its further arguments (…, G), which it sees spread over cells.
+        """
+        return _accumulate(function, self, cells, groups)
 
     def max(self, x: Array) -> Array:
         """Largest of each group: (…, n) → (…, count)."""
@@ -100,6 +104,58 @@ class Segments:
 
     def _split(self, x: Array) -> Array:
         return x.reshape((*x.shape[:-1], self.count, self.width))
+
+
+# Cells of one step: a few arrays of them fit a processor's own cache.
+_BLOCK = 8192
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _accumulate(function: Callable[..., Any], seg: Segments, cells: Any, groups: Any) -> Any:
+    cells = tuple(jnp.asarray(a) for a in cells)
+    small = seg.n < 8 * _BLOCK or seg.count == 0
+    if small or seg.width is not None or jax.default_backend() != "cpu":
+        return jax.tree.map(seg.sum, _cellwise(function, seg, cells, groups))
+    # A scatter wants its summands as an array: block by block they never leave the cache, and two
+    # sums are the real and the imaginary part of one.
+    shape = jax.eval_shape(partial(_cellwise, function), seg, cells, groups)
+    pair = isinstance(shape, tuple)
+    leaf = shape[0] if pair else shape
+    dtype = jnp.result_type(leaf.dtype, jnp.complex64) if pair else leaf.dtype
+
+    def add(total: Array, part: Callable[[Array], Array]) -> Array:
+        labels = part(seg.labels)
+        here = [part(a) if a.shape[-1] == seg.n else a for a in cells]
+        value = function(*here, *(take_or_zero(g, labels) for g in groups))
+        value = lax.complex(*jnp.broadcast_arrays(*value)) if pair else value
+        return total.at[..., labels].add(value, mode="drop", wrap_negative_indices=False)
+
+    def step(i: Array, total: Array) -> Array:
+        return add(total, lambda a: lax.dynamic_slice_in_dim(a, i * _BLOCK, _BLOCK, -1))
+
+    whole = seg.n // _BLOCK
+    start = jnp.zeros((*leaf.shape[:-1], seg.count), dtype)
+    total = lax.fori_loop(0, whole, step, start)
+    if seg.n % _BLOCK:
+        total = add(total, lambda a: a[..., whole * _BLOCK :])
+    return (total.real, total.imag) if pair else total
+
+
+@_accumulate.defjvp
+def _(function: Callable[..., Any], primals: Any, tangents: Any) -> Any:
+    (seg, cells, groups), (_, dcells, dgroups) = primals, tangents
+
+    def of(cells: Any, groups: Any) -> Any:
+        return _cellwise(function, seg, cells, groups)
+
+    _, change = jax.jvp(of, (cells, groups), (dcells, dgroups))
+    return _accumulate(function, seg, cells, groups), jax.tree.map(seg.sum, change)
+
+
+def _cellwise(function: Callable[..., Any], seg: Segments, cells: Any, groups: Any) -> Any:
+    value = function(*cells, *(seg.spread(g) for g in groups))
+    shape = jnp.broadcast_shapes((seg.n,), *(v.shape for v in jax.tree.leaves(value)))
+    return jax.tree.map(lambda v: jnp.broadcast_to(v, shape), value)
 
 
 def take_or_zero(t: Array, index: Array) -> Array:

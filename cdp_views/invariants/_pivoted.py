@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.custom_derivatives import SymbolicZero
 from scipy import sparse
 
 from cdp_views._segments import once
@@ -64,26 +65,25 @@ class Pivoted(Precision):
     def quadratic(self, x: Array) -> Array:
         """Σ ν_i x_i², as a sum of squares: Σ ν_r(x_r + x_m F_r/(ν_r s))² + κ x_m²/s."""
         x = jnp.asarray(x)
-        if not self.indefinite:
-            return super().quadratic(x)
-        safe = jnp.where(self.s > 0, self.s, 1)  # s = 0: a cell alone in its group, whose x is 0
-        x_m = self._of_pivot(x)
-        rest = x + self.invariant.segments.spread(x_m / safe) * self._ratio / self._nu_rest
-        rest = jnp.where(self.pivot, 0, self._nu_rest * rest * rest)
-        return jnp.sum(rest, -1) + jnp.sum(jnp.where(self.s > 0, self.kappa * x_m**2 / safe, 0), -1)
+        return _sum_of_squares(self, x) if self.indefinite else super().quadratic(x)
 
     def colour(self, u: Array) -> Array:
         seg, f = self.invariant.segments, self._ratio
         free = once(jnp.where(self.pivot, 0, u * jax.lax.rsqrt(self._nu_rest)))
         root = jnp.sqrt(self.kappa)
-        pull = self._nu_pivot / (root * (1 + root)) * seg.sum(self._weighed(free))
-        return self._complete(free - seg.spread(pull) * f / self._nu_rest)
+        total = seg.sum(self._weighed(free))
+        pull = self._nu_pivot / (root * (1 + root)) * total
+        # x_m = −Σ F x_r, which is −(Σ F free)/√κ: no second sum over the cells
+        rest = free - seg.spread(pull) * f / self._nu_rest
+        return jnp.where(self.pivot, seg.spread(-total / root), rest)
 
     def covariance_product(self, x: Array) -> Array:
-        seg, f, x = self.invariant.segments, self._ratio, jnp.asarray(x)
-        y = (x - f * seg.spread(self._of_pivot(x))) / self._nu_rest
-        pull = self._nu_pivot / self.kappa * seg.sum(f * y)
-        return self._complete(y - seg.spread(pull) * f / self._nu_rest)
+        seg, x = self.invariant.segments, jnp.asarray(x)
+        f, own = self._ratio, self._of_pivot(x)
+        total = seg.accumulate(_reduced, (f, x, self._nu_rest), (own,))
+        pull = self._nu_pivot / self.kappa * total
+        rest = (x - f * seg.spread(own + pull)) / self._nu_rest
+        return jnp.where(self.pivot, seg.spread(-total / self.kappa), rest)
 
     @property
     def variance(self) -> Array:
@@ -176,8 +176,48 @@ class Pivoted(Precision):
         """F_r x_r, where x is 0 at the pivots."""
         return rest if self.invariant.weights is None else self._ratio * rest
 
-    def _complete(self, rest: Array) -> Array:
-        """Fill each pivot with what keeps its total: x_m = −Σ F x_r, whatever the scales."""
-        rest = jnp.where(self.pivot, 0, rest)
-        own = -self.invariant.segments.sum(self._weighed(rest))
-        return jnp.where(self.pivot, self.invariant.segments.spread(own), rest)
+
+def _reduced(f: Array, x: Array, nu: Array, own: Array) -> Array:
+    """F_r (x_r − F_r x_m)/ν_r."""
+    return f * (x - f * own) / nu
+
+
+@jax.custom_jvp
+def _sum_of_squares(law: Pivoted, x: Array) -> Array:
+    at_pivot, rest = _residues(law, x)
+    squares = jnp.sum(jnp.where(law.pivot, 0, law._nu_rest * rest * rest), -1)
+    safe = jnp.where(law.s > 0, law.s, 1)  # s = 0: a cell alone in its group, whose x is 0
+    return squares + jnp.sum(jnp.where(law.s > 0, law.kappa * at_pivot**2 / safe, 0), -1)
+
+
+def _residues(law: Pivoted, x: Array) -> tuple[Array, Array]:
+    """x_m of every group, and x_r + x_m F_r/(ν_r s) of every other cell."""
+    at_pivot = law._of_pivot(x)
+    share = at_pivot / jnp.where(law.s > 0, law.s, 1)
+    return at_pivot, x + law.invariant.segments.spread(share) * law._ratio / law._nu_rest
+
+
+def _sum_of_squares_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    """On V Σ F_r (x_r + x_m F_r/(ν_r s)) = 0, so the slope is cellwise: no sum over groups."""
+    (law, x), (dlaw, dx) = primals, tangents
+    value = _sum_of_squares(law, x)
+    slope = jnp.zeros_like(value)
+    if not isinstance(dx, SymbolicZero):
+        at_pivot, rest = _residues(law, x)
+        own = jnp.where(law.s > 0, law.kappa * at_pivot / jnp.where(law.s > 0, law.s, 1), 0)
+        cell = jnp.where(law.pivot, law.invariant.segments.spread(own), law._nu_rest * rest)
+        slope = slope + jnp.sum(2 * cell * dx, -1)
+    if not all(isinstance(t, SymbolicZero) for t in jax.tree.leaves(dlaw)):
+        dlaw = jax.tree.map(_filled, dlaw)
+        slope = slope + jax.jvp(lambda law: _sum_of_squares.fun(law, x), (law,), (dlaw,))[1]
+    return value, slope
+
+
+_sum_of_squares.defjvp(_sum_of_squares_jvp, symbolic_zeros=True)
+
+
+def _filled(tangent: Any) -> Any:
+    if not isinstance(tangent, SymbolicZero):
+        return tangent
+    zeros = np.zeros if tangent.dtype == jax.dtypes.float0 else jnp.zeros
+    return zeros(tangent.shape, tangent.dtype)

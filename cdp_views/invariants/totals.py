@@ -169,9 +169,9 @@ class Totals(Invariant):
             return self.segments.sum(x)
         return self.segments.sum(jnp.abs(self._weights_like(x.dtype)) * x)
 
-    def residual(self, x: Array, size: Array) -> tuple[Array, Array]:
-        b = 1 if self.weights is None else self._weights_like(x.dtype)
-        total, gross = self.segments.sums(b * x, jnp.abs(b) * size)
+    def residual(self, x: Array, origin: Array) -> tuple[Array, Array]:
+        b = jnp.ones((1,), x.dtype) if self.weights is None else self._weights_like(x.dtype)
+        total, gross = self.segments.accumulate(_net_and_gross, (b, x, origin))
         return jnp.abs(total), gross
 
     def lift(self, total: Any) -> Array:
@@ -295,6 +295,10 @@ class Totals(Invariant):
 
     def _at_anchor(self, x: Array) -> Array:
         return self.segments.spread(self.segments.sum(jnp.where(self.anchor, x, 0)))
+
+
+def _net_and_gross(b: Array, x: Array, origin: Array) -> tuple[Array, Array]:
+    return b * (x - origin), jnp.abs(b) * (jnp.abs(x) + jnp.abs(origin))
 
 
 @jax.jit

@@ -92,6 +92,11 @@ def _pieces(p: Array, u: Array) -> _Pieces:
     return _Pieces(g, slope, h_plus_e / whole, jnp.where(inside, h / t, 1.0))
 
 
+def _value_and_slope(p: Array, u: Array) -> tuple[Array, Array]:
+    pieces = _pieces(p, u)
+    return pieces.g, pieces.slope
+
+
 def _root(
     p: Array, regular: Array, fixed: Array, pivot: Array, seg: Segments
 ) -> tuple[Array, Array]:
@@ -141,8 +146,8 @@ def _iterate(
 
     def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
         u, low, high, done, count = state
-        cells, last = _pieces(others, seg.spread(u)), _pieces(largest, u)
-        total, slopes = seg.sums(cells.g, cells.slope)
+        total, slopes = seg.accumulate(_value_and_slope, (others,), (u,))
+        last = _pieces(largest, u)
         total_slope = -slopes
         excess = total - last.one_minus_g
         low = jnp.where(excess >= 0, jnp.maximum(low, u), low)

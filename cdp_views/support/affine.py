@@ -4,7 +4,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 from numpyro.distributions import constraints
 from numpyro.distributions.transforms import Transform, biject_to
 
@@ -58,8 +58,9 @@ class AffineSubspace(constraints.Constraint):
         x = jnp.asarray(x)
         if not jnp.issubdtype(x.dtype, jnp.floating):
             x = x.astype(jnp.result_type(float))
-        origin = jnp.asarray(self.origin, x.dtype)
-        slack, size = self.invariant.residual(x - origin, jnp.abs(x) + jnp.abs(origin))
+        # yes or no has no slope: nothing of this is kept for a backward pass
+        x, origin = lax.stop_gradient((x, jnp.asarray(self.origin, x.dtype)))
+        slack, size = self.invariant.residual(x, origin)
         kept = slack <= 8 * jnp.finfo(x.dtype).eps * size
         return jnp.all(kept, axis=-1) & jnp.all(jnp.isfinite(x), axis=-1)
 

@@ -1,11 +1,13 @@
 """The law of a projected Normal, with the same operations as G(ν)."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.custom_derivatives import SymbolicZero
 from scipy import sparse
 
 from cdp_views.invariants import Invariant, Precision
@@ -69,9 +71,19 @@ def inverse_quadratic(law: Precision, y: Array) -> Array:
     return law.quadratic(law.covariance_product(y))
 
 
-@inverse_quadratic.defjvp
-def _(primals: tuple[Precision, Array], tangents: tuple[Precision, Array]) -> tuple[Array, Array]:
+def _inverse_quadratic_jvp(
+    primals: tuple[Precision, Array], tangents: tuple[Any, Any]
+) -> tuple[Array, Array]:
     # yᵀ Cov y = max over s ∈ V of 2 yᵀs − Σ ν_i s_i²: at the maximum s need not be differentiated
     (law, y), (dlaw, dy) = primals, tangents
     s = law.covariance_product(y)
-    return law.quadratic(s), jnp.sum(2 * s * dy - dlaw.nu * s * s, -1)
+    value = law.quadratic(s)
+    slope = jnp.zeros_like(value)
+    if not isinstance(dy, SymbolicZero):
+        slope = slope + jnp.sum(2 * s * dy, -1)
+    if not isinstance(dlaw.nu, SymbolicZero):
+        slope = slope - jnp.sum(dlaw.nu * s * s, -1)
+    return value, slope
+
+
+inverse_quadratic.defjvp(_inverse_quadratic_jvp, symbolic_zeros=True)
