@@ -56,6 +56,12 @@ def compare(
             help="Column of groups whose totals stay exact; repeat to combine columns.",
         ),
     ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL", help="Published column of weights: Σ weight·count is exact per group."
+        ),
+    ] = None,
     epsilon: Annotated[
         float, typer.Option(metavar="NUMBER", help="Privacy budget ε of all tables.")
     ] = 1.0,
@@ -109,6 +115,7 @@ def compare(
             table=table,
             count=count,
             within=tuple(within or ()),
+            weights=weights,
             epsilon=epsilon,
             delta=delta,
             scales=scales,
@@ -154,6 +161,12 @@ def release(
         int,
         typer.Option(metavar="K", help="Records that one person may move at once: the unit."),
     ] = 1,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL", help="Published column of weights: Σ weight·count is exact per group."
+        ),
+    ] = None,
     scales: Annotated[
         str | None, typer.Option(metavar="COL", help="Published column of relative noise scales.")
     ] = None,
@@ -176,6 +189,7 @@ def release(
             table=table,
             count=count,
             within=tuple(within),
+            weights=weights,
             view=view,
             noise=noise,
             epsilon=epsilon,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from cdp_views.cli.tables import column, labels, numbers, read_table
+from cdp_views.cli.tables import column, doubts, labels, numbers, published, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,6 +40,7 @@ class Request:
     out: Path | None
     overwrite: bool
     noises: tuple[str, ...] = ("normal",)
+    weights: str | None = None
 
 
 def run(request: Request) -> None:
@@ -49,6 +50,7 @@ def run(request: Request) -> None:
         raise ValueError("--count is missing: name the column of true counts.")
     counts = numbers(table, request.count, "--count")
     groups = labels(table, request.within, "--within")
+    weights = published(table, request.weights, "--weights", request.count, signed=True)
     cells = _cell_names(table, request, groups)
     _check_numbers(request)
     _check_folder(request)
@@ -78,7 +80,7 @@ def run(request: Request) -> None:
             warnings.simplefilter("always", UserWarning)
             comparison = compare(
                 counts,
-                totals(groups),
+                totals(groups, weights),
                 epsilon=request.epsilon,
                 delta=request.delta,
                 noises=request.noises,
@@ -90,7 +92,8 @@ def run(request: Request) -> None:
                 names=cells,
                 progress=report,
             )
-        heard = tuple(f"Warning: {w.message}" for w in caught if w.category is UserWarning)
+        said = [str(w.message) for w in caught if w.category is UserWarning]
+        heard = tuple(f"Warning: {text}" for text in said + doubts(counts, groups))
         comparison = replace(comparison, notes=heard + comparison.notes)
         if request.out is not None:
             report(0, 1, "writing files")
@@ -128,12 +131,9 @@ def _input(request: Request) -> tuple[Request, "pd.DataFrame", dict[str, np.ndar
     within = " and ".join(request.within)
     intro = [f"{len(table):,} cells of {source}: count {request.count}, exact within {within}."]
     if request.scales is not None:
-        if request.scales == request.count:
-            raise ValueError(
-                f'--scales "{request.scales}" is the count column: the scales of a release are '
-                "published, and so would the counts be. Use a published column."
-            )
-        patterns[request.scales] = numbers(table, request.scales, "--scales", positive=True)
+        pattern = published(table, request.scales, "--scales", request.count or "")
+        assert pattern is not None
+        patterns[request.scales] = pattern
         intro.append(f"Unequal scales are proportional to {request.scales}, taken to be published.")
     elif patterns:
         intro.append(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from cdp_views.cli.tables import column, labels, numbers, read_table
+from cdp_views.cli.tables import column, doubts, labels, numbers, published, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +26,7 @@ class Request:
     table: Path
     count: str
     within: tuple[str, ...]
+    weights: str | None
     view: str
     noise: str
     epsilon: float
@@ -43,7 +44,8 @@ def run(request: Request) -> None:
     counts = numbers(table, request.count, "--count")
     groups = labels(table, request.within, "--within")
     cells = _labels(table, request)
-    pattern = _pattern(table, request)
+    pattern = published(table, request.scales, "--scales", request.count)
+    weights = published(table, request.weights, "--weights", request.count, signed=True)
     _check_numbers(request)
 
     # The heavy imports come after all that a look at the table can refuse.
@@ -64,7 +66,7 @@ def run(request: Request) -> None:
         pure, delta = NOISES[request.noise].pure, request.delta
         if delta is None and not pure:
             raise ValueError(f"--delta is missing: {request.noise} noise needs one above 0.")
-        invariant = totals(groups)
+        invariant = totals(groups, weights)
         exact = _determined(invariant.determined, cells)
         if exact and not request.accept_exact:
             raise ValueError(
@@ -90,6 +92,7 @@ def run(request: Request) -> None:
         report(0, 1, "writing files")
         made.save(request.out)
     heard = [str(w.message) for w in caught if w.category is UserWarning]
+    heard += doubts(counts, groups)
     _show(made, request, exact, heard)
 
 
@@ -110,17 +113,6 @@ def _labels(table: "pd.DataFrame", request: Request) -> dict[str, list[str]]:
                 )
             chosen[name] = [str(value) for value in values]
     return chosen
-
-
-def _pattern(table: "pd.DataFrame", request: Request) -> np.ndarray | None:
-    if request.scales is None:
-        return None
-    if request.scales == request.count:
-        raise ValueError(
-            f'--scales "{request.scales}" is the count column: the scales of a release are '
-            "published, and so would the counts be. Use a published column."
-        )
-    return numbers(table, request.scales, "--scales", positive=True)
 
 
 def _check_numbers(request: Request) -> None:

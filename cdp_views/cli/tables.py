@@ -70,7 +70,9 @@ def column(table: pd.DataFrame, name: str, option: str) -> pd.Series:
     return found
 
 
-def numbers(table: pd.DataFrame, name: str, option: str, *, positive: bool = False) -> np.ndarray:
+def numbers(
+    table: pd.DataFrame, name: str, option: str, *, positive: bool = False, signed: bool = False
+) -> np.ndarray:
     """The column as float64, refused unless all are finite and at least (or above) 0."""
     values = column(table, name, option)
     parsed = pd.Series(pd.to_numeric(values, errors="coerce"))
@@ -81,8 +83,9 @@ def numbers(table: pd.DataFrame, name: str, option: str, *, positive: bool = Fal
     checks = [
         (values.isna().to_numpy(), "are missing"),
         (~np.isfinite(array), "are not finite numbers"),
-        (array < 0, "are negative"),
     ]
+    if not signed:
+        checks.append((array < 0, "are negative"))
     if positive:
         checks.append((array == 0, "are 0: a scale must be positive"))
     for bad, what in checks:
@@ -92,6 +95,20 @@ def numbers(table: pd.DataFrame, name: str, option: str, *, positive: bool = Fal
                 f"in data row {int(np.argmax(bad)) + 1}. Drop or correct those rows."
             )
     return array
+
+
+def published(
+    table: pd.DataFrame, name: str | None, option: str, count: str, *, signed: bool = False
+) -> np.ndarray | None:
+    """A column that the release publishes (scales, or weights of any sign); None if not asked."""
+    if name is None:
+        return None
+    if name == count:
+        raise ValueError(
+            f'{option} "{name}" is the count column: what a release is made with is published, and '
+            "so would the counts be. Use a published column."
+        )
+    return numbers(table, name, option, positive=not signed, signed=signed)
 
 
 def labels(table: pd.DataFrame, names: Sequence[str], option: str) -> list[str]:
@@ -109,3 +126,24 @@ def labels(table: pd.DataFrame, names: Sequence[str], option: str) -> list[str]:
             )
         parts.append(values.astype(str).str.strip())
     return [", ".join(row) for row in zip(*parts, strict=True)]
+
+
+def doubts(counts: np.ndarray, groups: Sequence[str]) -> list[str]:
+    """What a curator should look at before going on: it may be meant, so it is only told."""
+    told = []
+    alike: dict[str, set[str]] = {}
+    for group in dict.fromkeys(groups):
+        alike.setdefault(" ".join(group.casefold().split()), set()).add(group)
+    pairs = [sorted(labels) for labels in alike.values() if len(labels) > 1]
+    if pairs:
+        told.append(
+            f'--within: "{pairs[0][0]}" and "{pairs[0][1]}" differ only in case or spaces, and are '
+            f"kept exact apart ({len(pairs)} such). Write them alike if they are one group."
+        )
+    fractional = int(np.sum(counts != np.rint(counts)))
+    if fractional:
+        told.append(
+            f"--count: {fractional} of {len(counts)} entries are not whole numbers. A record is "
+            "taken to change a cell by 1."
+        )
+    return told

@@ -37,6 +37,8 @@ CASES = [
     ("unknown option", GOOD, ["--loudness", "laplace"], "--loudness"),
     ("unknown noise", GOOD, ["--noise", "cauchy"], "--noise must be normal or laplace; got cauchy"),
     ("scales are the counts", GOOD, ["--scales", "count"], "count column"),
+    ("weights are the counts", GOOD, ["--weights", "count"], "count column"),
+    ("no such weights", GOOD, ["--weights", "w"], "columns are"),
     ("scale 0", GOOD.replace("5,30", "5,0"), ["--scales", "size"], "a scale must be positive"),
     ("scale below 0", GOOD.replace("5,30", "5,-1"), ["--scales", "size"], "negative"),
     ("ragged", GOOD + "e,y,1,1,1,1\n", [], "cannot be read (ParserError)"),
