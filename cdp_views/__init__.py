@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import datasets as datasets
+    from . import worlds as worlds
     from ._checks import InfeasibleError as InfeasibleError
     from ._checks import UnsupportedError as UnsupportedError
     from .calibration import calibrate as calibrate
@@ -66,12 +67,14 @@ _ROOM_OF = {
     "InfeasibleError": "_checks",
 }
 
-__all__ = ["__version__", "datasets", *_ROOM_OF]  # pyright: ignore[reportUnsupportedDunderAll]
+_MODULES = ("datasets", "worlds")
+
+__all__ = ["__version__", *_MODULES, *_ROOM_OF]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "datasets":
-        return import_module(".datasets", __name__)
+    if name in _MODULES:
+        return import_module(f".{name}", __name__)
     if name not in _ROOM_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f".{_ROOM_OF[name]}", __name__), name)

@@ -12,7 +12,7 @@ import pytest
 import cdp_views as cdp
 
 ROOMS = [room.name for room in pkgutil.iter_modules(cdp.__path__)]
-EXPORTS = sorted(set(cdp.__all__) - {"__version__", "datasets"})
+EXPORTS = sorted(set(cdp.__all__) - {"__version__", *cdp._MODULES})
 
 
 def run(code: str) -> str:
@@ -26,9 +26,9 @@ def test_every_public_name_resolves(name):
     assert not isinstance(getattr(cdp, name), ModuleType)
 
 
-def test_datasets_is_the_only_exported_room():
-    assert set(ROOMS) & set(cdp.__all__) == {"datasets"}
-    assert isinstance(cdp.datasets, ModuleType)
+def test_only_rooms_that_are_meant_to_be_modules_are_exported():
+    assert set(ROOMS) & set(cdp.__all__) == {"datasets", "worlds"} == set(cdp._MODULES)
+    assert isinstance(cdp.datasets, ModuleType) and isinstance(cdp.worlds, ModuleType)
 
 
 def test_functions_stay_functions_whatever_rooms_are_imported_in_whatever_order():
@@ -67,4 +67,4 @@ def test_type_checkers_see_the_same_names_as_python():
         if isinstance(node, ast.ImportFrom) and node.level == 1
         for alias in node.names
     }
-    assert seen == {**cdp._ROOM_OF, "datasets": None}
+    assert seen == {**cdp._ROOM_OF, **dict.fromkeys(cdp._MODULES)}
