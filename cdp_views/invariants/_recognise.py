@@ -4,6 +4,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+_TOGETHER = 10**6  # entries of one dense factor for all parts that overlap
 
 
 class Disjoint(NamedTuple):
@@ -31,6 +34,51 @@ class Disjoint(NamedTuple):
                 (entries.data, np.ones(here.size)),
             )
         )
+
+
+class Part(NamedTuple):
+    """Cells and rows that share totals with no others; `groups` if those are disjoint totals."""
+
+    cells: np.ndarray
+    rows: np.ndarray
+    groups: Disjoint | None
+
+
+def parts_of(rows: sparse.csr_array) -> list[Part]:
+    """Split rows (k, n) that are not disjoint totals into the totals among them and the others.
+
+    Components of the bipartite graph of rows and cells: all that are disjoint totals, with the
+    free cells, make one part; those that overlap another, or one each where they are large.
+    """
+    shape: Any = rows.shape
+    k, n = shape
+    graph = sparse.block_array([[None, rows != 0], [rows.T != 0, None]])
+    count, label = connected_components(graph, directed=False)
+    used = np.diff(rows.indptr) > 0
+    if np.unique(label[:k][used]).size == 1:
+        return [Part(np.arange(n), np.flatnonzero(used), None)]
+    row_order, cell_order = (np.argsort(x, kind="stable") for x in (label[:k], label[k:]))
+    row_ends, cell_ends = (
+        np.searchsorted(x[order], np.arange(count + 1))
+        for x, order in ((label[:k], row_order), (label[k:], cell_order))
+    )
+    plain = np.ones(count, dtype=bool)
+    for i in range(count):
+        own = row_order[row_ends[i] : row_ends[i + 1]]
+        if own.size > 1:
+            cells = cell_order[cell_ends[i] : cell_ends[i + 1]]
+            plain[i] = disjoint(sparse.csr_array(rows[own][:, cells])) is not None
+    others = np.flatnonzero(~plain)
+    size = np.sum(~plain[label[:k]]) * np.sum(~plain[label[k:]])
+    together = [others] if size <= _TOGETHER else [np.array([i]) for i in others]
+    parts = []
+    for i, chosen in enumerate([np.flatnonzero(plain), *together]):
+        cells = np.flatnonzero(np.isin(label[k:], chosen))
+        own = np.flatnonzero(np.isin(label[:k], chosen) & used)
+        groups = disjoint(sparse.csr_array(rows[own][:, cells])) if i == 0 else None
+        if cells.size:
+            parts.append(Part(cells, own, groups))
+    return parts
 
 
 def disjoint(rows: sparse.csr_array) -> Disjoint | None:

@@ -1,4 +1,4 @@
-"""G(ν) on overlapping totals for ν of any sign: as many cells as there are totals follow the rest."""
+"""G(ν) on overlapping totals for ν of any sign: one cell per total follows from the rest."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -14,8 +14,9 @@ from cdp_views._checks import UnsupportedError
 from cdp_views._segments import Segments
 from cdp_views.invariants._base import Invariant
 from cdp_views.invariants._precision import Precision
-from cdp_views.invariants._recognise import disjoint
+from cdp_views.invariants._recognise import Part, disjoint, parts_of
 from cdp_views.invariants._rows import Rows
+from cdp_views.invariants.blocks import Blocks
 from cdp_views.invariants.orthonormal import Orthonormal
 from cdp_views.invariants.totals import Totals
 
@@ -26,7 +27,8 @@ def linear(A: Any) -> Invariant:
     """Keep A x exact for any matrix A: of any rank, with redundant, zero or badly scaled rows.
 
     Rows that are disjoint or nested totals (in any order, repeated or scaled) get the O(n)
-    geometry of `cdp.totals`; all others an orthonormal factor in O(n·rank) memory.
+    geometry of `cdp.totals`; all others an orthonormal factor in O(n·rank) memory. Parts of the
+    table that share no total are told apart first.
 
     Args:
         A: (k, n), dense or scipy.sparse; k = 0 means no invariant at all.
@@ -51,20 +53,49 @@ def linear(A: Any) -> Invariant:
         if groups.in_order:
             return geometry
         return Linear(Rows.of(rows), Rows.of(groups.combination), geometry)
-    used = rows[np.diff(rows.indptr) > 0]
-    if used.shape[0] * used.shape[1] > _LARGEST:
+    members = parts_of(rows)
+    made = [_geometry(rows, part) for part in members]
+    shape: Any = rows.shape
+    combination = sparse.csr_array(
+        sparse.vstack(
+            [
+                _widened(own, part.rows, shape[0])
+                for (_, own), part in zip(made, members, strict=True)
+            ]
+        )
+    )
+    geometry = (
+        made[0][0]
+        if len(made) == 1
+        else Blocks.of([geometry for geometry, _ in made], [part.cells for part in members])
+    )
+    return Linear(Rows.of(rows), Rows.of(combination), geometry)
+
+
+def _geometry(rows: sparse.csr_array, part: Part) -> tuple[Totals | Orthonormal, sparse.csr_array]:
+    """One part's geometry, and how its totals follow from the part's rows (rank, rows)."""
+    own = sparse.csr_array(rows[part.rows][:, part.cells])
+    if part.groups is not None:
+        return Totals.of(part.groups.labels, None, part.groups.weights), part.groups.combination
+    shape: Any = own.shape
+    if shape[0] * shape[1] > _LARGEST:
         raise UnsupportedError(
-            f"`A` with {used.shape[0]} overlapping rows on {used.shape[1]} cells needs a dense "
+            f"`A` with {shape[0]} overlapping rows on {shape[1]} cells needs a dense "
             f"factor above {_LARGEST:.0e} entries. Split the table into parts that share no total."
         )
-    geometry = Orthonormal.of(used.toarray())
-    size = np.sqrt(rows.power(2).sum(axis=1))
+    geometry = Orthonormal.of(own.toarray())
+    size = np.sqrt(own.power(2).sum(axis=1))
     weight = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
     # A x = t and x = Q y: y = (W A Q)⁺ W t, rows weighted to equal size so that rank is relative
-    combination = np.linalg.pinv(
-        (rows @ geometry.matrix.T).toarray() * weight[:, None], rcond=1e-12
-    )
-    return Linear(Rows.of(rows), Rows.of(sparse.csr_array(combination * weight)), geometry)
+    combination = np.linalg.pinv((own @ geometry.matrix.T).toarray() * weight[:, None], rcond=1e-12)
+    return geometry, sparse.csr_array(combination * weight)
+
+
+def _widened(combination: sparse.csr_array, rows: np.ndarray, k: int) -> sparse.csr_array:
+    """A part's combination of its own rows as one of all k rows."""
+    entries = sparse.coo_array(combination)
+    shape: Any = combination.shape
+    return sparse.csr_array((entries.data, (entries.row, rows[entries.col])), shape=(shape[0], k))
 
 
 @partial(
@@ -79,7 +110,7 @@ class Linear(Invariant):
 
     rows: Rows
     combination: Rows
-    geometry: Totals | Orthonormal
+    geometry: Totals | Orthonormal | Blocks
     row_names: np.ndarray | None = field(default=None)
 
     @property
