@@ -1,5 +1,6 @@
 """Parts of a table that share no total, each with its own geometry."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from jax import Array
 from scipy import sparse
 
+from cdp_views._checks import InfeasibleError
 from cdp_views.invariants._base import Invariant
 from cdp_views.invariants._joint import Joint
 from cdp_views.invariants._precision import Precision
@@ -128,10 +130,19 @@ class Blocks(Invariant):
         return Joint(self, tuple(laws))
 
     def equalize(self, variance: Any) -> Precision:
-        own = self.split(variance)
-        laws = [part.equalize(x) for part, x in zip(self.parts, own, strict=True)]
+        laws: list[Precision] = []
+        for part, cells, own in zip(self.parts, self.cells, self.split(variance), strict=True):
+            try:
+                laws.append(part.equalize(own))
+            except InfeasibleError as error:
+                raise InfeasibleError(_renumbered(str(error), np.asarray(cells))) from None
         return Joint(self, tuple(laws))
 
     def _concatenated(self, operation: str, own: list[Array]) -> Array:
         results = [getattr(p, operation)(x) for p, x in zip(self.parts, own, strict=True)]
         return jnp.concatenate(results, -1)
+
+
+def _renumbered(message: str, cells: np.ndarray) -> str:
+    """A part counts its own cells; the user knows the table's."""
+    return re.sub(r"\bcell (\d+)", lambda found: f"cell {cells[int(found[1])]}", message)
