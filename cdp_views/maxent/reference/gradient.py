@@ -10,6 +10,7 @@ from cdp_views.maxent.reference.result import Progress, ReferenceResult, Watch, 
 
 _INNER = 200  # eigendecompositions of one nearest-correlation step
 _HALVINGS = 60
+_LONGEST = 1000.0  # times 1/‖B Bᵀ‖: a longer step asks more of the projection than rounding allows
 
 
 def projected_gradient(
@@ -106,7 +107,7 @@ def projected_gradient(
         if penalty == 0 and length <= 1e-3 * tolerance * deviation * problem.size:
             return watch.end(R, "stationary", residual)
         if step is None:
-            alpha, longest = min(2 * alpha, longest), 1.1 * longest
+            alpha, longest = min(2 * alpha, longest, _LONGEST / problem.size), 1.1 * longest
     return watch.end(R, "iteration limit", residual)
 
 
