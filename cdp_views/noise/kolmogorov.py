@@ -21,7 +21,7 @@ def log_density(x: Any) -> Array:
 
     Example:
         >>> round(float(log_density(1.0)), 4)
-        0.0698
+        0.0695
 
     Reference: Andrews and Mallows 1974, Scale mixtures of normal distributions.
     """

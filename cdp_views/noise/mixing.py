@@ -11,6 +11,9 @@ import numpy as np
 from jax import Array
 from scipy import stats
 
+from cdp_views._float64 import in_float64
+from cdp_views.deviation import Deviation, LaplaceDeviation
+from cdp_views.deviation.scaled import ScaledDeviation
 from cdp_views.precision.bessel import log_power_bessel
 
 _LOG_2PI = math.log(2 * math.pi)
@@ -68,6 +71,13 @@ class Mixing(ABC):
     @abstractmethod
     def margin(self, level: float) -> Any:
         """The m with P(|s·Z| ≤ m) = level, on the host."""
+
+    @in_float64
+    def deviation(self, scale: np.ndarray) -> Deviation:
+        """The law of errors scale·s·Z, (q,): exact."""
+        sd = np.sqrt(np.asarray(self.second_moment, np.float64))
+        mae = math.sqrt(2 / math.pi) * np.asarray(self.first_moment, np.float64)
+        return ScaledDeviation(scale, sd, mae, self.margin)
 
     def of_groups(self, groups: Any) -> "Mixing":
         """The same law with parameters per group (…, G) instead of per cell."""
@@ -131,6 +141,9 @@ class Rayleigh(Mixing):
 
     def margin(self, level: float) -> float:
         return -math.log1p(-level)
+
+    def deviation(self, scale: np.ndarray) -> Deviation:
+        return LaplaceDeviation(np.zeros_like(scale), scale)
 
 
 @final

@@ -8,7 +8,13 @@ from cdp_views import _checks
 from cdp_views.invariants import Invariant, Precision
 from cdp_views.views import _shared
 from cdp_views.views._gaussian import GaussianView
-from cdp_views.views.max_entropy_laplace import MaxEntropyLaplace
+from cdp_views.views.max_entropy_mixture import (
+    MaxEntropyChecked,
+    MaxEntropyCoupled,
+    MaxEntropyMixture,
+    MaxEntropyResampled,
+)
+from cdp_views.views.max_entropy_shared import MaxEntropyShared
 
 
 class MaxEntropyNormal(GaussianView):
@@ -21,7 +27,19 @@ class MaxEntropyNormal(GaussianView):
         return invariant.equalize(scale**2)
 
 
-_CLASSES: dict[str, Any] = {"normal": MaxEntropyNormal, "laplace": MaxEntropyLaplace}
+_CLASSES: dict[str, Any] = {
+    "normal": MaxEntropyNormal,
+    "laplace": None,
+    "student-t": None,
+    "logistic": None,
+    "scale mixture": None,
+}
+_MIXTURES: dict[str, Any] = {
+    "couple": MaxEntropyCoupled,
+    "shared": MaxEntropyShared,
+    "resample": MaxEntropyResampled,
+    "raise": MaxEntropyChecked,
+}
 
 
 def MaxEntropy(
@@ -30,25 +48,35 @@ def MaxEntropy(
     *,
     scales: Literal["couple", "shared", "resample", "raise"] = "couple",
     validate_args: bool | None = None,
-) -> GaussianView | MaxEntropyLaplace:
+) -> GaussianView | MaxEntropyMixture | MaxEntropyShared:
     """The law of largest entropy among those with *exactly* the base's marginals and A X = 0.
 
     Normal: X ~ N(0, D R D), D = diag σ, with R the correlation matrix of largest determinant on
     ker A among those with R D Aᵀ = 0; a Gaussian with diagonal precision ν, re-tuned so that
     every marginal variance is σ_i² again: conditioning with other scales. Exact privacy.
 
-    Laplace: given independent scales σ_i = λ_i s_i (s Rayleigh) X is that Gaussian, so the entropy
-    is the largest *given the scales*; scales out of balance are coupled within their group, which
-    keeps every marginal exactly Laplace. It has no closed density, and no privacy guarantee of
-    the joint release is proved.
+    Laplace, Student-t, logistic, cdp.ScaleMixture: given random scales σ_i = λ_i s_i X is that
+    Gaussian, so the entropy is the largest *given the scales*. Independent s_i may be out of
+    balance with the totals, and `scales` says what then. No privacy guarantee of the joint
+    release is proved; calibration and release refuse these.
+
+    | scales     | marginals         | A X = 0 | density                 | loses                  |
+    |------------|-------------------|---------|-------------------------|------------------------|
+    | "couple"   | exactly the base's| always  | `log_prob_estimate`     | independence of scales |
+    |            |                   |         |                         | in the `coupled_share` |
+    | "shared"   | exactly the base's| always  | exact (elliptical)      | independence of scales |
+    |            |                   |         |                         | always: one s for all  |
+    | "resample" | **not** the base's| always  | none                    | large scales: narrower |
+    | "raise"    | what was drawn    | always  | none                    | an error, not a draw   |
 
     Args:
-        base: dist.Normal or dist.Laplace over the cells, loc = the true answers (…, n), scale a
-            number or (…, n).
-        invariant: weighted totals of disjoint or nested groups; any invariant of constant
-            leverage (such as all margins of a table) where the scale is one number.
-        scales: what to do with random scales that are out of balance; matters only for scale
-            mixtures such as Laplace. Normal noise has fixed scales, which must be in balance.
+        base: dist.Normal, dist.Laplace, dist.StudentT, dist.Logistic or cdp.ScaleMixture over the
+            cells, loc = the true answers (…, n), scale a number or (…, n).
+        invariant: for normal noise and "shared" any; for the other policies weighted totals of
+            disjoint or nested groups.
+        scales: what to do with random scales that are out of balance: "couple" gives the whole
+            group one of them; "shared" gives all cells one always; "resample" draws them again;
+            "raise" raises. Normal noise has fixed scales, which must be in balance.
 
     Returns:
         A NumPyro distribution on {y : A y = A loc} with batch shape (…) and event shape (n,). A
@@ -57,10 +85,11 @@ def MaxEntropy(
     Raises:
         InfeasibleError: if in some group of three or more one cell's |weight|·scale is at least
             the sum of all the others' (in a pair: if the two differ), so that no such law with a
-            density exists; names cell and group.
-            Traced scales give log_prob −inf instead.
+            density exists; names cell and group. Traced scales give log_prob −inf instead.
+            With "raise": when a draw is out of balance. With "resample" and "raise": for pairs.
         ValueError: for a wrong last axis or a scale ≤ 0.
-        UnsupportedError: for another base, or overlapping totals with unequal leverage.
+        UnsupportedError: for another base, for a law of s that differs between cells that must
+            share one, or overlapping totals with another policy than "shared".
 
     Example:
         >>> import cdp_views as cdp, numpy as np, numpyro.distributions as dist
@@ -72,11 +101,10 @@ def MaxEntropy(
     Reference: Lafferty et al., problem (6) and Corollary 1. (Their remark that fixing the
     conditional marginal variances is "challenging" is answered by ν.)
     """
-    _checks.choice("scales", scales, ("couple", "shared", "resample", "raise"))
-    if scales != "couple":
-        raise _checks.UnsupportedError(
-            f'`scales="{scales}"` is not in this version. Use scales="couple", which keeps every '
-            "marginal exactly and the totals with probability one."
-        )
+    _checks.choice("scales", scales, _MIXTURES)
     cls, pieces = _shared.choose(base, invariant, _CLASSES, "MaxEntropy")
-    return cls(invariant, pieces.loc, pieces.scale, pieces.batch_shape, validate_args=validate_args)
+    options = {"validate_args": validate_args}
+    if pieces.mixing is None:
+        return cls(invariant, pieces.loc, pieces.scale, pieces.batch_shape, **options)
+    cls = _MIXTURES[scales]
+    return cls(invariant, pieces.loc, pieces.scale, pieces.batch_shape, pieces.mixing, **options)
