@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .invariants import margins as margins
     from .invariants import totals as totals
     from .maxent import MaxEntropySolution as MaxEntropySolution
+    from .maxent import balance as balance
     from .maxent import solve_max_entropy as solve_max_entropy
     from .neighbours import differences as differences
     from .neighbours import exchanges as exchanges
@@ -51,6 +52,7 @@ _ROOM_OF = {
     "Imaged": "views",
     "solve_max_entropy": "maxent",
     "MaxEntropySolution": "maxent",
+    "balance": "maxent",
     "ScaleMixture": "noise",
     "relocations": "neighbours",
     "differences": "neighbours",
