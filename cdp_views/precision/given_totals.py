@@ -1,6 +1,6 @@
 """Independent whole numbers given exact totals: their probability, marginals and exact draws."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,16 +31,14 @@ class GivenTotals:
     sum: every draw is exact and independent of the others.
     """
 
-    def __init__(
-        self, matrix: sparse.csr_array, names: Sequence[Hashable], masses: Sequence[Mass]
-    ) -> None:
-        """From A (k, n), and for each of the n cells its law's `names` (hashable) and `masses`.
+    def __init__(self, matrix: sparse.csr_array, laws: np.ndarray, masses: Sequence[Mass]) -> None:
+        """From A (k, n), and for each of the n cells which of the distinct `masses` is its law.
 
         Raises:
             UnsupportedError: totals that overlap in more ways than can be listed.
         """
         self.n, self.sums = matrix.shape[1], Sums()
-        kinds = np.array([self.sums.leaf(a, m) for a, m in zip(names, masses, strict=True)])
+        kinds = np.array([self.sums.leaf(i, m) for i, m in enumerate(masses)])[laws]
         label = _classes(matrix)
         self.order = np.lexsort((kinds, label))  # cells as the trees see them
         self.cell_kinds, sorted_label = kinds[self.order], label[self.order]
@@ -110,41 +108,53 @@ class GivenTotals:
         of_class = component[k:]
         found = []
         order = np.argsort(of_class, kind="stable")
+        touched = np.zeros(of_class.size, dtype=bool)
+        touched[columns.indices] = True
         for members in np.split(order, np.flatnonzero(np.diff(of_class[order])) + 1):
+            if members.size == 1:
+                found.append(self._alone(members, bool(touched[members[0]])))
+                continue
             rows = columns[:, members]
             used = np.flatnonzero(np.diff(rows.indptr))
             found.append(self._part(members, rows[used].toarray()))
         return found
 
+    def _alone(self, members: np.ndarray, fixed: bool) -> Part:
+        """A class that shares no total: its sum is 0, or free where it has no total at all."""
+        mass = self.sums.masses[self.class_kinds[members[0]]]
+        values = np.zeros(1, np.int64) if fixed else mass.low + np.arange(mass.p.size)
+        return _weighed(members, values[:, None], mass.at(values))
+
     def _part(self, members: np.ndarray, rows: np.ndarray) -> Part:
         masses = [self.sums.masses[kind] for kind in self.class_kinds[members]]
-        if rows.size == 0:  # cells without any total: their sum is free
-            points = masses[0].low + np.arange(masses[0].p.size)[:, None]
-            total = masses[0].p.sum()
-            return Part(members, points, masses[0].p / total, float(np.log(total)))
-        if members.size == 1:
-            points = np.zeros((1, 1), dtype=np.int64)
-        else:
-            basis = integer_kernel(rows)
-            low = np.array([mass.low for mass in masses])
-            high = np.array([mass.high for mass in masses])
-            points = solutions(basis, low, high, _MOST) if basis.shape[1] <= 2 else None
-            if points is None:
-                raise UnsupportedError(
-                    f"`invariant` has totals that overlap in {basis.shape[1]} free ways in whole "
-                    "numbers, too many to list. Use real noise (dist.Laplace, dist.Normal), or "
-                    "totals of disjoint or nested groups."
-                )
-        share = np.prod([m.at(p) for m, p in zip(masses, points.T, strict=True)], axis=0)
-        total = float(np.sum(share))
-        log_mass = float(np.log(total)) if total > 0 else -np.inf
-        return Part(members, points, share / total if total > 0 else share, log_mass)
+        basis = integer_kernel(rows)
+        low = np.array([mass.low for mass in masses])
+        high = np.array([mass.high for mass in masses])
+        points = solutions(basis, low, high, _MOST) if basis.shape[1] <= 2 else None
+        if points is None:
+            raise UnsupportedError(
+                f"`invariant` has totals that overlap in {basis.shape[1]} free ways in whole "
+                "numbers, too many to list. Use real noise (dist.Laplace, dist.Normal), or "
+                "totals of disjoint or nested groups."
+            )
+        weights = [mass.at(p) for mass, p in zip(masses, points.T, strict=True)]
+        return _weighed(members, points, np.prod(weights, axis=0))
+
+
+def _weighed(members: np.ndarray, points: np.ndarray, weight: np.ndarray) -> Part:
+    total = float(np.sum(weight))
+    if not total > 0:
+        return Part(members, points, weight, -np.inf)
+    return Part(members, points, weight / total, float(np.log(total)))
 
 
 def _classes(matrix: sparse.csr_array) -> np.ndarray:
     """A number (n,) for each distinct column of A."""
     columns = sparse.csc_array(matrix)
     columns.sort_indices()
+    if np.all(np.diff(columns.indptr) == 1):  # disjoint totals of all cells, no loop
+        pairs = np.stack([columns.indices, columns.data], axis=1)
+        return np.unique(pairs, axis=0, return_inverse=True)[1].ravel()
     seen: dict[tuple[bytes, bytes], int] = {}
     label = np.empty(columns.shape[1], dtype=np.int64)
     ends = columns.indptr

@@ -66,6 +66,7 @@ class Sums:
         self.parts: list[tuple[int, int] | None] = []
         self.sizes: list[int] = []
         self._known: dict[object, int] = {}
+        self._powers: dict[tuple[int, int], int] = {}
 
     def leaf(self, name: object, mass: Mass) -> int:
         """The kind of one cell; `name` (hashable) tells equal laws."""
@@ -73,14 +74,13 @@ class Sums:
 
     def over(self, kinds: np.ndarray) -> int:
         """The kind of a sum of cells (m,), by a balanced tree over them as they stand."""
-        level = [int(kind) for kind in kinds]
-        if len(level) == 1:
-            return level[0]
-        half = len(level) // 2
+        if len(kinds) == 1:
+            return int(kinds[0])
         # equal cells need not be walked through one by one
-        if level[0] == level[-1] and len(set(level)) == 1:
-            return self._power(level[0], len(level))
-        return self.both(self.over(np.array(level[:half])), self.over(np.array(level[half:])))
+        if kinds[0] == kinds[-1] and np.all(kinds == kinds[0]):
+            return self._power(int(kinds[0]), len(kinds))
+        half = len(kinds) // 2
+        return self.both(self.over(kinds[:half]), self.over(kinds[half:]))
 
     def both(self, left: int, right: int) -> int:
         """The kind of a sum of two kinds."""
@@ -95,8 +95,12 @@ class Sums:
     def _power(self, kind: int, count: int) -> int:
         if count == 1:
             return kind
-        half = count // 2
-        return self.both(self._power(kind, half), self._power(kind, count - half))
+        found = self._powers.get((kind, count))
+        if found is None:
+            half = count // 2
+            found = self.both(self._power(kind, half), self._power(kind, count - half))
+            self._powers[kind, count] = found
+        return found
 
     def _kind(
         self, key: object, mass: Callable[[], Mass], parts: tuple[int, int] | None, size: int

@@ -20,7 +20,9 @@ def geometric(a, low=-60, high=60):
 
 
 def given(A, laws):
-    return GivenTotals(sparse.csr_array(np.atleast_2d(A)), [id(law) for law in laws], laws)
+    distinct = list({id(law): law for law in laws}.values())
+    which = np.array([next(i for i, d in enumerate(distinct) if d is law) for law in laws])
+    return GivenTotals(sparse.csr_array(np.atleast_2d(A)), which, distinct)
 
 
 # [Gong and Meng] Table 2: females, males by age; the first four columns are under 18
@@ -36,9 +38,10 @@ def published():
     adult = np.tile(np.arange(23) >= 4, 2).astype(int)
     assert [cells.sum(), cells @ female, cells @ adult] == [256, 130, 213]
     a = np.exp(-0.5)
-    laws = {q: geometric(a, -q, 90) for q in np.unique(cells)}
+    values, which = np.unique(cells, return_inverse=True)
+    laws = [geometric(a, -q, 90) for q in values]
     A = np.stack([np.ones(46), female, adult])
-    law = GivenTotals(sparse.csr_array(A), cells.tolist(), [laws[q] for q in cells])
+    law = GivenTotals(sparse.csr_array(A), which, laws)
     return A, cells, law
 
 
