@@ -43,6 +43,7 @@ class Reduced(Precision):
     logdet: Array
 
     @staticmethod
+    @jax.jit
     def of(invariant: "Orthonormal", solution: Dual, scale: Array) -> "Reduced":
         """The solution's law; where it is not solved its log-determinant is −inf."""
         table = jnp.asarray(invariant.table, scale.dtype)
