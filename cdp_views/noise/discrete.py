@@ -164,3 +164,23 @@ def log_theta(scale: Array) -> Array:
     wide = 0.5 * jnp.log(2 * np.pi * s2) + jnp.log1p(2 * jnp.sum(frequencies, -1))
     narrow = jnp.log1p(2 * jnp.sum(jnp.exp(-k2 / (2 * jnp.minimum(s2, _SWITCH**2)[..., None])), -1))
     return jnp.where(s2 > _SWITCH**2, wide, narrow)
+
+
+LAWS: dict[str, type[DiscreteLaplace | DiscreteNormal]] = {
+    "discrete-laplace": DiscreteLaplace,
+    "discrete-normal": DiscreteNormal,
+}
+
+
+def log_mass(family: str, x: Any, scale: Any) -> Array:
+    """Log-probability of the noise x, which must be whole: shapes broadcast."""
+    return LAWS[family](0, scale)._log_mass(x)
+
+
+def masses(family: str, scale: float) -> tuple[int, np.ndarray]:
+    """(low, p): the masses of low, low + 1, …, in float64; less than 1e-35 lies beyond."""
+    wide = family == "discrete-laplace"
+    width = int(np.ceil((80 if wide else 13) * scale)) + 1
+    k = np.arange(-width, width + 1)
+    p = np.exp(-np.abs(k) / scale) if wide else np.exp(-0.5 * (k / scale) ** 2)
+    return -width, p / p.sum()

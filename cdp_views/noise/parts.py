@@ -10,6 +10,7 @@ import numpyro.distributions as dist
 
 from cdp_views import _checks
 from cdp_views._bases import over_cells
+from cdp_views.noise.discrete import DiscreteLaplace, DiscreteNormal
 from cdp_views.noise.mixing import InverseChi, Mixing, Rayleigh
 from cdp_views.noise.numerical import DoubledKolmogorov, Given
 from cdp_views.noise.scale_mixture import ScaleMixture
@@ -20,6 +21,8 @@ FAMILIES: dict[type, str] = {
     dist.StudentT: "student-t",
     dist.Logistic: "logistic",
     ScaleMixture: "scale mixture",
+    DiscreteLaplace: "discrete-laplace",
+    DiscreteNormal: "discrete-normal",
 }
 
 _MIXING: dict[str, Callable[[Any, int], Mixing]] = {

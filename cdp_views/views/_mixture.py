@@ -16,10 +16,9 @@ from cdp_views.support import AffineSubspace
 from cdp_views.views._common import Common, proper, warn_if_noise_drowns
 
 
-class MixtureView(Common, dist.Distribution):
-    """Noise on ker A for disjoint totals; a subclass gives `sample_noise` and its law."""
+class NoiseView(Common, dist.Distribution):
+    """Noise on ker A around loc; a subclass gives `sample_noise` and its law."""
 
-    noise_name = "laplace"
     pytree_data_fields = ("invariant", "loc", "scale")
 
     def __init__(
@@ -29,17 +28,10 @@ class MixtureView(Common, dist.Distribution):
         scale: Any,
         batch_shape: tuple[int, ...],
         *,
-        shift: Any = None,
         validate_args: bool | None = None,
     ) -> None:
-        if shift is not None:
-            raise _checks.UnsupportedError(
-                f"`total` with {self.noise_name} noise is not in this version. Leave it out (the "
-                "base's own totals), use dist.Normal, or cdp.Imaged."
-            )
         warn_if_noise_drowns(loc, scale)
         self.invariant, self.loc, self.scale = invariant, loc, scale
-        disjoint(invariant)
         super().__init__(batch_shape, (invariant.n,), validate_args=validate_args)
 
     @property
@@ -57,6 +49,30 @@ class MixtureView(Common, dist.Distribution):
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Array:
         noise = self.sample_noise(key, sample_shape)
         return jnp.asarray(self.loc, noise.dtype) + noise
+
+
+class MixtureView(NoiseView):
+    """Such noise for disjoint totals, Laplace unless a subclass says otherwise."""
+
+    noise_name = "laplace"
+
+    def __init__(
+        self,
+        invariant: Invariant,
+        loc: Any,
+        scale: Any,
+        batch_shape: tuple[int, ...],
+        *,
+        shift: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        if shift is not None:
+            raise _checks.UnsupportedError(
+                f"`total` with {self.noise_name} noise is not in this version. Leave it out (the "
+                "base's own totals), use dist.Normal, or cdp.Imaged."
+            )
+        disjoint(invariant)
+        super().__init__(invariant, loc, scale, batch_shape, validate_args=validate_args)
 
     @property
     def groups(self) -> Totals:
@@ -78,6 +94,12 @@ def disjoint(invariant: Invariant) -> Totals:
             "sample). Use disjoint or nested totals, or dist.Normal."
         )
     return geometry
+
+
+def is_disjoint(invariant: Invariant) -> bool:
+    """Whether the totals are disjoint or nested."""
+    geometry = invariant.geometry if isinstance(invariant, Linear) else invariant
+    return isinstance(geometry, Totals)
 
 
 def scale_like(view: MixtureView, dtype: Any) -> Array:

@@ -8,12 +8,14 @@ from cdp_views import _checks
 from cdp_views.invariants import Invariant, Precision
 from cdp_views.views import _shared
 from cdp_views.views._gaussian import GaussianView
+from cdp_views.views._mixture import is_disjoint
 from cdp_views.views.max_entropy_mixture import (
     MaxEntropyChecked,
     MaxEntropyCoupled,
     MaxEntropyMixture,
     MaxEntropyResampled,
 )
+from cdp_views.views.max_entropy_overlapping import MaxEntropyWhole
 from cdp_views.views.max_entropy_shared import MaxEntropyShared
 
 
@@ -48,7 +50,7 @@ def MaxEntropy(
     *,
     scales: Literal["couple", "shared", "resample", "raise"] = "couple",
     validate_args: bool | None = None,
-) -> GaussianView | MaxEntropyMixture | MaxEntropyShared:
+) -> GaussianView | MaxEntropyMixture | MaxEntropyWhole | MaxEntropyShared:
     """The law of largest entropy among those with *exactly* the base's marginals and A X = 0.
 
     Normal: X ~ N(0, D R D), D = diag σ, with R the correlation matrix of largest determinant on
@@ -72,8 +74,10 @@ def MaxEntropy(
     Args:
         base: dist.Normal, dist.Laplace, dist.StudentT, dist.Logistic or cdp.ScaleMixture over the
             cells, loc = the true answers (…, n), scale a number or (…, n).
-        invariant: for normal noise and "shared" any; for the other policies weighted totals of
-            disjoint or nested groups.
+        invariant: any; for "resample" and "raise" weighted totals of disjoint or nested groups.
+            With "couple" and totals that overlap the whole table takes one s together, unless a
+            bound on leverages shows every order of the scales feasible: seldom with few cells
+            per total (see `coupled_share`), and each draw costs a solve.
         scales: what to do with random scales that are out of balance: "couple" gives the whole
             group one of them; "shared" gives all cells one always; "resample" draws them again;
             "raise" raises. Normal noise has fixed scales, which must be in balance.
@@ -89,7 +93,7 @@ def MaxEntropy(
             With "raise": when a draw is out of balance. With "resample" and "raise": for pairs.
         ValueError: for a wrong last axis or a scale ≤ 0.
         UnsupportedError: for another base, for a law of s that differs between cells that must
-            share one, or overlapping totals with another policy than "shared".
+            share one, or "resample" and "raise" on overlapping totals.
 
     Example:
         >>> import cdp_views as cdp, numpy as np, numpyro.distributions as dist
@@ -107,4 +111,6 @@ def MaxEntropy(
     if pieces.mixing is None:
         return cls(invariant, pieces.loc, pieces.scale, pieces.batch_shape, **options)
     cls = _MIXTURES[scales]
+    if scales == "couple" and not is_disjoint(invariant):
+        cls = MaxEntropyWhole
     return cls(invariant, pieces.loc, pieces.scale, pieces.batch_shape, pieces.mixing, **options)

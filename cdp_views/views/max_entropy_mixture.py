@@ -13,7 +13,7 @@ from cdp_views._segments import once
 from cdp_views.deviation import Deviation
 from cdp_views.noise import Mixing
 from cdp_views.precision.fibre import segmented_cumsum
-from cdp_views.views._mixture import MixtureView, disjoint, host_scale
+from cdp_views.views._mixture import MixtureView, disjoint, host_scale, is_disjoint
 from cdp_views.views._mixture_density import DensityEstimate, estimate
 
 _MOST_ROUNDS = 1_000
@@ -40,6 +40,11 @@ class MaxEntropyMixture(MixtureView):
         *,
         validate_args: bool | None = None,
     ) -> None:
+        if not is_disjoint(invariant):
+            raise _checks.UnsupportedError(
+                f"`scales` of {type(self).__name__} need disjoint or nested totals. Use "
+                'scales="couple" or "shared" where totals overlap.'
+            )
         self.mixing = mixing
         # no such law even at equal s: raises
         disjoint(invariant).equalize(jnp.asarray(scale) ** 2)

@@ -6,7 +6,6 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpyro.distributions as dist
 from jax import Array
 from scipy import sparse
 
@@ -15,13 +14,13 @@ from cdp_views._segments import once
 from cdp_views.deviation import Deviation
 from cdp_views.noise import Mixing
 from cdp_views.noise._quadrature import window
-from cdp_views.support import AffineSubspace
-from cdp_views.views._common import Common, proper, warn_if_noise_drowns
+from cdp_views.views._common import proper
+from cdp_views.views._mixture import NoiseView
 from cdp_views.views.max_entropy_mixture import finite_second_moment, require_one_law
 
 
 @final
-class MaxEntropyShared(Common, dist.Distribution):
+class MaxEntropyShared(NoiseView):
     """X = s·G with G the max-entropy Gaussian of the base's scales and one s: `scales="shared"`.
 
     Every cell exactly the base's law, A X = 0 with probability one, for every invariant that has
@@ -31,7 +30,7 @@ class MaxEntropyShared(Common, dist.Distribution):
     """
 
     kind = "max-entropy"
-    pytree_data_fields = ("invariant", "loc", "scale", "mixing", "law")
+    pytree_data_fields = ("mixing", "law")
 
     def __init__(
         self,
@@ -43,23 +42,14 @@ class MaxEntropyShared(Common, dist.Distribution):
         *,
         validate_args: bool | None = None,
     ) -> None:
-        warn_if_noise_drowns(loc, scale)
         require_one_law(mixing)
-        self.invariant, self.loc, self.scale, self.mixing = invariant, loc, scale, mixing
+        self.mixing = mixing
         self.law = invariant.equalize(jnp.asarray(proper(scale)) ** 2)
-        super().__init__(batch_shape, (invariant.n,), validate_args=validate_args)
+        super().__init__(invariant, loc, scale, batch_shape, validate_args=validate_args)
 
     @property
     def noise_name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.mixing.family
-
-    @property
-    def support(self) -> AffineSubspace:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return AffineSubspace(self.invariant, origin=self.loc)
-
-    @property
-    def centre(self) -> Any:
-        return self.loc
 
     def sample_noise(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         """Draws of X with A X = 0, loc not added: (*sample_shape, …, n)."""
@@ -67,10 +57,6 @@ class MaxEntropyShared(Common, dist.Distribution):
         shape, dtype = self.shape(sample_shape), jnp.result_type(float)
         s = self.mixing.sample(one, (*shape[:-1], 1), dtype)
         return s * self.law.colour(once(jax.random.normal(two, shape, dtype)))
-
-    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Array:
-        noise = self.sample_noise(key, sample_shape)
-        return jnp.asarray(self.loc, noise.dtype) + noise
 
     def _log_density(self, noise: Array) -> Array:
         q = jnp.maximum(self.law.quadratic(noise), 0)
