@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .neighbours import differences as differences
     from .neighbours import exchanges as exchanges
     from .neighbours import relocations as relocations
+    from .noise import DiscreteLaplace as DiscreteLaplace
+    from .noise import DiscreteNormal as DiscreteNormal
     from .noise import ScaleMixture as ScaleMixture
     from .privacy import privacy_loss as privacy_loss
     from .releases import Release as Release
@@ -47,6 +49,8 @@ _ROOM_OF = {
     "AffineSubspace": "support",
     "NonnegativeTotals": "support",
     "Restricted": "support",
+    "DiscreteLaplace": "noise",
+    "DiscreteNormal": "noise",
     "MaxEntropy": "views",
     "Conditioned": "views",
     "Imaged": "views",

@@ -4,5 +4,6 @@ from cdp_views.deviation._base import Deviation as Deviation
 from cdp_views.deviation.laplace import LaplaceDeviation as LaplaceDeviation
 from cdp_views.deviation.normal import NormalDeviation as NormalDeviation
 from cdp_views.deviation.sampled import SampledDeviation as SampledDeviation
+from cdp_views.deviation.whole import WholeDeviation as WholeDeviation
 
-__all__ = ["Deviation", "LaplaceDeviation", "NormalDeviation", "SampledDeviation"]
+__all__ = ["Deviation", "LaplaceDeviation", "NormalDeviation", "SampledDeviation", "WholeDeviation"]

@@ -3,3 +3,4 @@
 from cdp_views.support.affine import AffineSubspace as AffineSubspace
 from cdp_views.support.nonnegative import NonnegativeTotals as NonnegativeTotals
 from cdp_views.support.restricted import Restricted as Restricted
+from cdp_views.support.whole import WholeTotals as WholeTotals

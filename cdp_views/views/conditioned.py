@@ -1,5 +1,6 @@
 """Conditioning, the Bayesian revision: the base noise *given* that the totals hold."""
 
+from functools import partial
 from typing import Any
 
 from jax import Array
@@ -8,6 +9,7 @@ from cdp_views.invariants import Invariant, Precision
 from cdp_views.views import _shared
 from cdp_views.views._gaussian import GaussianView
 from cdp_views.views.conditioned_laplace import ConditionedLaplace
+from cdp_views.views.conditioned_whole import ConditionedWhole
 
 
 class ConditionedNormal(GaussianView):
@@ -25,12 +27,17 @@ class ConditionedNormal(GaussianView):
         return shift - law.covariance_product(law.nu * shift)
 
 
-_CLASSES: dict[str, Any] = {"normal": ConditionedNormal, "laplace": ConditionedLaplace}
+_CLASSES: dict[str, Any] = {
+    "normal": ConditionedNormal,
+    "laplace": ConditionedLaplace,
+    "discrete-laplace": partial(ConditionedWhole, family="discrete-laplace"),
+    "discrete-normal": partial(ConditionedWhole, family="discrete-normal"),
+}
 
 
 def Conditioned(
     base: Any, invariant: Invariant, *, total: Any = None, validate_args: bool | None = None
-) -> GaussianView | ConditionedLaplace:
+) -> GaussianView | ConditionedLaplace | ConditionedWhole:
     """The base distribution given that A y = total (Bayesian *revision*).
 
     Density ∝ p(y) on the subspace, with respect to Hausdorff measure. Marginal variances shrink.
@@ -41,9 +48,13 @@ def Conditioned(
     Laplace: p(x)/(√det AAᵀ · f(0)), ‖X/λ‖₁ ~ Gamma(d, 1); exact independent draws. Disjoint or
     nested totals, `total=None` only. Pure ε of a difference v is Σ|v_i|/λ_i, exact.
 
+    DiscreteLaplace, DiscreteNormal: Π p_i(x_i)/P(A U = 0) on whole numbers; totals hold with `==`.
+    Exact independent draws for disjoint or nested totals, and others that overlap in at most two
+    free ways. Pure ε of discrete Laplace as above; `total=None` only.
+
     Args:
-        base: dist.Normal or dist.Laplace over the cells, loc = the true answers (…, n), scale a
-            number or (…, n).
+        base: dist.Normal, dist.Laplace, cdp.DiscreteLaplace or cdp.DiscreteNormal over the cells,
+            loc = the true answers (…, n), scale a number or (…, n).
         invariant: what must hold exactly.
         total: `None` for the base's own totals A·loc (a release); else (k,) or (…, k).
 

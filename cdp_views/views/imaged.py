@@ -1,5 +1,6 @@
 """Imaging, the belief update: every noisy world moves to its closest world where totals hold."""
 
+from functools import partial
 from typing import Any, Literal
 
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ from cdp_views.views._gaussian import GaussianView
 from cdp_views.views._image import Image
 from cdp_views.views._pushed import PushedView
 from cdp_views.views.imaged_laplace import ImagedLaplace
+from cdp_views.views.imaged_whole import ImagedWhole
 
 
 class ImagedNormal(GaussianView):
@@ -30,7 +32,12 @@ class ImagedNormal(GaussianView):
         return shift - law.metric.covariance_product(law.weight * shift)
 
 
-_CLASSES: dict[str, type[PushedView]] = {"normal": ImagedNormal, "laplace": ImagedLaplace}
+_CLASSES: dict[str, Any] = {
+    "normal": ImagedNormal,
+    "laplace": ImagedLaplace,
+    "discrete-laplace": partial(ImagedWhole, family="discrete-laplace"),
+    "discrete-normal": partial(ImagedWhole, family="discrete-normal"),
+}
 
 
 def Imaged(
@@ -41,7 +48,7 @@ def Imaged(
     weights: Any = None,
     total: Any = None,
     validate_args: bool | None = None,
-) -> PushedView:
+) -> PushedView | ImagedWhole:
     """The base distribution with every world moved to its closest world (belief *update*).
 
     The law of argmin_{z : A z = total} Σ w_i (y_i − z_i)², y ~ base.
@@ -52,9 +59,13 @@ def Imaged(
     fibre (disjoint or nested totals; others can be drawn, and `TransformReparam` is their exact
     augmented model). Pure ε of a difference v is min_w ‖(v + uw)/λ‖₁, exact.
 
+    DiscreteLaplace, DiscreteNormal (plain totals): each cell of a group of m moves by ⌊s/m⌋ for the
+    group's residual s, and s mod m cells drawn at random by one more: all such worlds are equally
+    close, so the draw is part of the mechanism. Totals hold with `==`.
+
     Args:
-        base: dist.Normal or dist.Laplace over the cells, loc = the true answers (…, n), scale a
-            number or (…, n).
+        base: dist.Normal, dist.Laplace, cdp.DiscreteLaplace or cdp.DiscreteNormal over the cells,
+            loc = the true answers (…, n), scale a number or (…, n).
         invariant: what must hold exactly.
         metric: "l2"; "l1" is not in this version.
         weights: w (n,), positive: what moving each cell costs; `None` for equal.
