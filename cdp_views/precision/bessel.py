@@ -118,7 +118,9 @@ def _debye(order: Array, x: Array) -> Array:
         total = total + power * p**k * u
         power = -power / order
     exponent = order * (jnp.log(order) + jnp.log1p(root) - root)
-    return exponent + 0.5 * (math.log(math.pi / 2) - jnp.log(order) - jnp.log(root)) + jnp.log(total)
+    return (
+        exponent + 0.5 * (math.log(math.pi / 2) - jnp.log(order) - jnp.log(root)) + jnp.log(total)
+    )
 
 
 def _debye_coefficients(count: int) -> list[list[float]]:
