@@ -21,6 +21,8 @@ from cdp_views.precision.dual import balance_rows
 
 type Status = Literal["interior", "boundary", "infeasible", "undecided"]
 
+_ORDER: tuple[Status, ...] = ("infeasible", "undecided", "boundary", "interior")
+
 
 class _Law(NamedTuple):
     """R of some cells: by a law with its scales, or by a factor R = F Fᵀ."""
@@ -143,10 +145,7 @@ def solve_max_entropy(invariant: Invariant, scale: Any) -> MaxEntropySolution:
             invariant, sigma, "infeasible", np.full(invariant.n, np.nan), proof, np.nan
         )
     parts = [(kept[cells], _part(geometry, sigma[kept[cells]])) for geometry, cells in geometries]
-    order: tuple[Status, ...] = ("infeasible", "undecided", "boundary", "interior")
-    worst: Status = next(
-        (s for s in order if any(part.status == s for _, part in parts)), "interior"
-    )
+    worst = _worst([part.status for _, part in parts])
     nu, proof = np.full(invariant.n, np.inf), None
     for cells, part in parts:
         nu[cells] = part.nu
@@ -162,10 +161,17 @@ def solve_max_entropy(invariant: Invariant, scale: Any) -> MaxEntropySolution:
         np.concatenate([np.zeros(0), *(part.gap for _, part in parts)]),
         max((part.iterations for _, part in parts), default=0),
         np.nan if worst == "infeasible" else max((p.residual for _, p in parts), default=0.0),
-        0 if order.index(worst) < 2 else sum(part.rank for _, part in parts),
+        0 if worst in ("infeasible", "undecided") else sum(part.rank for _, part in parts),
         worst,
         tuple(law._replace(cells=cells[law.cells]) for cells, part in parts for law in part.laws),
     )
+
+
+def _worst(parts: list[Status]) -> Status:
+    for status in _ORDER:
+        if status in parts:
+            return status
+    return "interior"
 
 
 def _scales(invariant: Invariant, scale: Any) -> np.ndarray:
