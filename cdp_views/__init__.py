@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .invariants import totals as totals
     from .maxent import MaxEntropySolution as MaxEntropySolution
     from .maxent import balance as balance
+    from .maxent import level_errors as level_errors
     from .maxent import solve_max_entropy as solve_max_entropy
     from .neighbours import differences as differences
     from .neighbours import exchanges as exchanges
@@ -57,6 +58,7 @@ _ROOM_OF = {
     "solve_max_entropy": "maxent",
     "MaxEntropySolution": "maxent",
     "balance": "maxent",
+    "level_errors": "maxent",
     "ScaleMixture": "noise",
     "relocations": "neighbours",
     "differences": "neighbours",
