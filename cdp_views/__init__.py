@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .maxent import MaxEntropySolution as MaxEntropySolution
     from .maxent import balance as balance
     from .maxent import level_errors as level_errors
+    from .maxent import level_scales as level_scales
     from .maxent import solve_max_entropy as solve_max_entropy
     from .neighbours import differences as differences
     from .neighbours import exchanges as exchanges
@@ -59,6 +60,7 @@ _ROOM_OF = {
     "MaxEntropySolution": "maxent",
     "balance": "maxent",
     "level_errors": "maxent",
+    "level_scales": "maxent",
     "ScaleMixture": "noise",
     "relocations": "neighbours",
     "differences": "neighbours",
