@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .maxent import balance as balance
     from .maxent import level_errors as level_errors
     from .maxent import level_scales as level_scales
+    from .maxent import unbalanced_chance as unbalanced_chance
     from .maxent import solve_max_entropy as solve_max_entropy
     from .neighbours import differences as differences
     from .neighbours import exchanges as exchanges
@@ -61,6 +62,7 @@ _ROOM_OF = {
     "balance": "maxent",
     "level_errors": "maxent",
     "level_scales": "maxent",
+    "unbalanced_chance": "maxent",
     "ScaleMixture": "noise",
     "relocations": "neighbours",
     "differences": "neighbours",
