@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from .maxent import balance as balance
     from .maxent import level_errors as level_errors
     from .maxent import level_scales as level_scales
-    from .maxent import unbalanced_chance as unbalanced_chance
     from .maxent import solve_max_entropy as solve_max_entropy
+    from .maxent import unbalanced_chance as unbalanced_chance
     from .neighbours import differences as differences
     from .neighbours import exchanges as exchanges
     from .neighbours import relocations as relocations
