@@ -79,11 +79,20 @@ class Pivoted(Precision):
 
     def covariance_product(self, x: Array) -> Array:
         seg, x = self.invariant.segments, jnp.asarray(x)
-        f, own = self._ratio, self._of_pivot(x)
-        total = seg.accumulate(_reduced, (f, x, self._nu_rest), (own,))
-        pull = self._nu_pivot / self.kappa * total
-        rest = (x - f * seg.spread(own + pull)) / self._nu_rest
-        return jnp.where(self.pivot, seg.spread(-total / self.kappa), rest)
+        own = self._of_pivot(x)
+        if self.invariant.weights is None:
+            total = seg.accumulate(_reduced_plain, (self.pivot, self.nu, x), (own,))
+        else:
+            b = self.invariant._weights_like(self.nu.dtype)
+            whole = self._of_pivot(jnp.broadcast_to(b, self.nu.shape))
+            total = seg.accumulate(_reduced, (self.pivot, self.nu, x, b), (own, whole))
+        f, pull = self._ratio, self._nu_pivot / self.kappa * total
+        if self.indefinite:
+            rest = (x - f * seg.spread(own + pull)) / self._nu_rest
+            return jnp.where(self.pivot, seg.spread(-total / self.kappa), rest)
+        # ν_m > 0: at the pivot, where F = 1 and x − x_m = 0, the same formula is −total/κ
+        f = jnp.where(self.pivot, 1, f)
+        return ((x - f * seg.spread(own)) - f * seg.spread(pull)) / self.nu
 
     @property
     def variance(self) -> Array:
@@ -177,9 +186,15 @@ class Pivoted(Precision):
         return rest if self.invariant.weights is None else self._ratio * rest
 
 
-def _reduced(f: Array, x: Array, nu: Array, own: Array) -> Array:
-    """F_r (x_r − F_r x_m)/ν_r."""
-    return f * (x - f * own) / nu
+def _reduced_plain(pivot: Array, nu: Array, x: Array, own: Array) -> Array:
+    """(x_r − x_m)/ν_r."""
+    return jnp.where(pivot, 0, (x - own) / jnp.where(pivot, 1, nu))
+
+
+def _reduced(pivot: Array, nu: Array, x: Array, b: Array, own: Array, whole: Array) -> Array:
+    """F_r (x_r − F_r x_m)/ν_r with F_r = b_r/b_m."""
+    f = b / jnp.where(whole != 0, whole, 1)
+    return jnp.where(pivot, 0, f * (x - f * own) / jnp.where(pivot, 1, nu))
 
 
 @jax.custom_jvp

@@ -23,7 +23,7 @@ class Precision(ABC):
 
     invariant: "Invariant"
     nu: Array
-    logdet: Array  # log det(Kᵀ diag(ν) K): (…); a field where it is costly, else a property
+    logdet: Any  # log det(Kᵀ diag(ν) K): (…)
 
     def quadratic(self, x: Array) -> Array:
         """xᵀ Σ⁺ x = Σ ν_i x_i² for x ∈ V: (…, n) → (…)."""
@@ -71,13 +71,17 @@ class Scaled(Precision):
 
     invariant: "Invariant"
     nu: Array
+    logdet: Any = None  # computed here: once, not with every density
 
-    @property
-    def logdet(self) -> Array:
+    def __post_init__(self) -> None:
+        if self.logdet is not None or not isinstance(self.nu, jax.Array | np.ndarray):
+            return
         if self.nu.shape[-1] == 1:
-            return self.invariant.dim * jnp.log(self.nu[..., 0])
-        free = 1 - jnp.asarray(self.invariant.leverage, self.nu.dtype)
-        return jnp.sum(free * jnp.log(self.nu), axis=-1)
+            value = self.invariant.dim * jnp.log(self.nu[..., 0])
+        else:
+            free = 1 - jnp.asarray(self.invariant.leverage, self.nu.dtype)
+            value = jnp.sum(free * jnp.log(self.nu), axis=-1)
+        object.__setattr__(self, "logdet", value)
 
     def colour(self, u: Array) -> Array:
         return self.invariant.project_white(u) / jnp.sqrt(self.nu)

@@ -7,6 +7,7 @@ closed-form piece between neighbours: O(n log n) for any number of groups.
 
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -44,6 +45,7 @@ def log_fibre_integral(x: Array, u: Array, rate: Array, segments: Segments) -> A
     return jnp.log(seg.sum(pieces + ends)) - lowest
 
 
+@jax.jit  # outside a trace the scan would be compiled step by step
 def segmented_cumsum(x: Array, first: Array) -> Array:
     """Running sums along the last axis that start again wherever `first` (n,) is true."""
 

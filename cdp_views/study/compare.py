@@ -120,7 +120,8 @@ def compare(
     results: list[tuple[dict[str, Any], xr.Dataset]] = []
     keys = [None] * len(rows) if key is None else list(jax.random.split(key, len(rows)))
     # Inside this block JAX keeps float64, so that noise and privacy numbers have full precision.
-    with jax.enable_x64(True):
+    # It is the context of every float64 function of the library: nothing is compiled twice.
+    with jax.enable_x64(True), jax.ensure_compile_time_eval():
         for index, (mechanism, row_key) in enumerate(zip(rows, keys, strict=True)):
             if progress is not None:
                 progress(index, len(rows), mechanism.label)

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from scipy import sparse
 
-from cdp_views.deviation import LaplaceDeviation
+from cdp_views._float64 import in_float64
 
 _BLOCK = 1_000
 _AT_ONCE = 2**22  # numbers in a block: 32 MiB
@@ -23,11 +23,10 @@ class Compiled:
 
     Args:
         view: a view of Laplace noise with batch shape ().
-        independent: its cells are independent, so that their errors are exactly Laplace.
     """
 
-    def __init__(self, view: Any, *, independent: bool = False) -> None:
-        self._view, self._independent = view, independent
+    def __init__(self, view: Any) -> None:
+        self._view = view
         self._size = max(1, min(_BLOCK, _AT_ONCE // view.loc.shape[-1]))
 
     def __getattr__(self, name: str) -> Any:
@@ -36,6 +35,8 @@ class Compiled:
             return self._loss_draws if few else self._view.loss_draws
         return getattr(self._view, name)
 
+    # Each use in one and the same JAX context: what is compiled is kept by context.
+    @in_float64
     def sample_noise(self, key: Any, sample_shape: tuple[int]) -> np.ndarray:
         """Draws of the noise, (draws, n), on the host."""
         (draws,) = sample_shape
@@ -43,13 +44,7 @@ class Compiled:
         blocks = [np.asarray(_draw(self._view, k, self._size)) for k in keys]
         return np.concatenate(blocks)[:draws]
 
-    def deviation(self, workload: Any = None) -> Any:
-        """The law of the errors where it is exact."""
-        if self._independent and workload is None:
-            scale = np.broadcast_to(np.asarray(self._view.scale, float), self._view.loc.shape)
-            return LaplaceDeviation(np.zeros_like(scale), scale)
-        return self._view.deviation(workload)
-
+    @in_float64
     def _loss_draws(self, key: Any, differences: sparse.csr_array, draws: int) -> np.ndarray:
         moves = differences.toarray()
         losses = []

@@ -55,9 +55,7 @@ class Mechanism:
             # One number says that all are equal, which has quicker draws.
             scales = scales[:1]
         view = VIEWS[self.view](NOISES[self.noise](self.counts, scales), self.invariant)
-        if not self.pure:
-            return view
-        return Compiled(view, independent=self.view == UNCONSTRAINED)
+        return Compiled(view) if self.pure else view
 
     @property
     def pure(self) -> bool:

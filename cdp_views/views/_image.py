@@ -36,6 +36,8 @@ class Image:
 
     def quadratic(self, x: Array) -> Array:
         """xᵀ Σ⁺ x for x ∈ V, as a sum of squares: (…, n) → (…)."""
+        if self.spread.shape[-1] == 1 and self.weight.shape[-1] == 1:  # Σ = σ² P
+            return jnp.sum(x * x, -1) / self.spread[..., 0]
         return inverse_quadratic(self.dual, self.weight * x)
 
     def colour(self, u: Array) -> Array:

@@ -10,7 +10,7 @@ from jax import Array
 from numpyro.distributions import constraints
 from numpyro.distributions.transforms import Transform
 
-from cdp_views._checks import UnsupportedError
+from cdp_views._checks import UnsupportedError, is_concrete
 from cdp_views._segments import once
 from cdp_views.invariants import Invariant
 from cdp_views.support import AffineSubspace
@@ -134,7 +134,17 @@ class PushedView(Common, dist.TransformedDistribution):
 
     @property
     def variance(self) -> Array:
-        return jnp.broadcast_to(self._push.law.variance, self.shape())
+        return jnp.broadcast_to(self._law_in_force.variance, self.shape())
+
+    @property
+    def _law_in_force(self) -> Any:
+        """The law in JAX's precision of now: evaluators ask in float64 of a float32 view."""
+        push = self._push
+        coarse = all(leaf.dtype != jnp.float64 for leaf in jax.tree.leaves(push.law))
+        if jnp.result_type(float) != jnp.float64 or not coarse or not is_concrete(push.scale):
+            return push.law
+        weights = None if push.weights is None else jnp.asarray(push.weights, jnp.float64)
+        return self.law(push.invariant, jnp.asarray(push.scale, jnp.float64), weights)
 
     def covariance_product(self, x: Any) -> Array:
         """Cov(Y) x for any x (…, n), without forming the covariance."""

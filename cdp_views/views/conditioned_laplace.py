@@ -11,6 +11,7 @@ from scipy import sparse
 
 from cdp_views import _checks
 from cdp_views._float64 import float64, in_float64
+from cdp_views._pairs import exponential_and_normal, two_exponentials
 from cdp_views._segments import once
 from cdp_views.deviation import LaplaceDeviation
 from cdp_views.invariants import Totals
@@ -50,8 +51,10 @@ class ConditionedLaplace(MixtureView):
         alike = groups.even and jnp.shape(scale)[-1] == 1
         concrete = _checks.is_concrete(invariant, scale)
         self.nodes = _nodes(groups, scale) if concrete and not alike else None
-        if concrete and not alike:  # once, on the host: the quadrature costs many passes
-            self.log_normalizer = _exact_log_normalizer(groups, np.asarray(scale), self.nodes)
+        if concrete:  # once, on the host, in float64: the quadrature costs many passes
+            self.log_normalizer = _exact_log_normalizer(
+                groups, np.asarray(scale), alike, self.nodes
+            )
         else:
             self.log_normalizer = log_normalizer(
                 groups, jnp.asarray(proper(scale)), alike, self.nodes
@@ -156,8 +159,14 @@ def log_normalizer(groups: Any, scale: Array, alike: bool, nodes: int | None) ->
 
 
 @in_float64
-def _exact_log_normalizer(groups: Any, scale: np.ndarray, nodes: int | None) -> np.ndarray:
-    return np.asarray(log_normalizer(groups, float64(scale), False, nodes))
+def _exact_log_normalizer(
+    groups: Any, scale: np.ndarray, alike: bool, nodes: int | None
+) -> np.ndarray:
+    return np.asarray(_compiled_normalizer(groups, float64(scale), alike, nodes))
+
+
+# one compilation instead of one for every step
+_compiled_normalizer = jax.jit(log_normalizer, static_argnums=(2, 3))
 
 
 def _one_if_equal(scale: np.ndarray) -> np.ndarray:
@@ -187,15 +196,21 @@ def _draw_alike(key: Array, groups: Any, scale: Array, shape: tuple[int, ...]) -
     and times U^{1/(2m−1)} it is Gamma(2m−1): no gamma sampler is needed.
     """
     seg = groups.segments
-    one, two, three = jax.random.split(key, 3)
-    e, f = once((jax.random.exponential(one, shape), jax.random.exponential(two, shape)))
-    sum_e, sum_f = seg.sum(e), seg.sum(f)
+    one, two = jax.random.split(key)
+    e, f = once(two_exponentials(one, shape))
+    sum_e, sum_f = seg.accumulate(lambda e, f: (e, f), (e, f))
     m = seg.sizes.astype(e.dtype)
-    u = jax.random.uniform(three, sum_e.shape, minval=jnp.finfo(e.dtype).tiny)
-    size = (sum_e + sum_f) * u ** (1 / (2 * m - 1))
-    x = e * seg.spread(size / sum_e) - f * seg.spread(size / sum_f)
-    x = jnp.sign(groups._weights_like(e.dtype)) * x * (jnp.asarray(scale, e.dtype) / 2)
-    return groups.project_white(x)  # only rounding is left to project
+    u = jax.random.uniform(two, sum_e.shape, minval=jnp.finfo(e.dtype).tiny)
+    size = (sum_e + sum_f) * u ** (1 / (2 * m - 1)) * (jnp.asarray(scale, e.dtype) / 2)
+    rise, fall = size / sum_e, size / sum_f
+    # only rounding is left to take off: the sums' own errors times the noise
+    error = seg.accumulate(_difference, (e, f), (rise, fall)) / m
+    x = _difference(e, f, seg.spread(rise), seg.spread(fall)) - seg.spread(error)
+    return x if groups.weights is None else jnp.sign(groups._weights_like(x.dtype)) * x
+
+
+def _difference(e: Array, f: Array, rise: Array, fall: Array) -> Array:
+    return e * rise - f * fall
 
 
 def _draw_by_omega(key: Array, groups: Any, scale: Array, shape: tuple[int, ...]) -> Array:
@@ -204,13 +219,13 @@ def _draw_by_omega(key: Array, groups: Any, scale: Array, shape: tuple[int, ...]
     det(AD²Aᵀ)^{−½} in the law of the scales is an integral over ω, given which they are
     independent: σ_i² = 2λ_i² e_i/(1 + c_i²ω²), e_i ~ Exp(1). (numerics.md, §5)
     """
-    one, two, three = jax.random.split(key, 3)
-    e = once(jax.random.exponential(two, shape))
+    one, two = jax.random.split(key)
+    e, u = once(exponential_and_normal(two, shape))
     lam = jnp.asarray(scale, e.dtype)
     c = _c(groups, lam)
     omega_c = draw_omega(one, c, groups.segments, shape)
     variance = once(lam**2 * squared_unit_scales(e) / (1 + omega_c**2))
-    return groups.restrict(1 / variance).colour(once(jax.random.normal(three, shape)))
+    return groups.restrict(1 / variance).colour(u)
 
 
 def draw_omega(key: Array, c: Array, seg: Any, shape: tuple[int, ...]) -> Array:
