@@ -58,9 +58,8 @@ def unbalanced_chance(
         ValueError: `size` is not a vector of positive numbers, or there is no key.
 
     Example:
-        >>> import numpy as np
-        >>> from cdp_views.maxent import unbalanced_chance
-        >>> round(unbalanced_chance(np.ones(4)).probability, 7)
+        >>> import cdp_views as cdp, numpy as np
+        >>> round(cdp.unbalanced_chance(np.ones(4)).probability, 7)
         0.0931003
 
     Reference: [L] §4.3. Its bound 2n·2^{−n} for Lomax entries does not hold: heavy tails are often

@@ -78,10 +78,9 @@ def level_scales(
 
     Example:
         >>> import cdp_views as cdp
-        >>> from cdp_views.maxent import level_scales
         >>> state, county = cdp.totals(["S"] * 5), cdp.totals(["a", "a", "a", "b", "b"])
         >>> nb = cdp.relocations(state)
-        >>> answer = level_scales(state, {"county": county}, nb, epsilon=1.0, delta=1e-5)
+        >>> answer = cdp.level_scales(state, {"county": county}, nb, epsilon=1.0, delta=1e-5)
         >>> {level: round(a, 4) for level, a in answer.sensitivity.items()}
         {'cells': 1.6, 'county': 0.6667}
 
@@ -123,9 +122,8 @@ def level_errors(inv: Invariant, levels: Mapping[str, Any], scale: Any) -> dict[
 
     Example:
         >>> import cdp_views as cdp
-        >>> from cdp_views.maxent import level_errors
         >>> state, county = cdp.totals(["S"] * 5), cdp.totals(["a", "a", "a", "b", "b"])
-        >>> (level_errors(state, {"county": county}, 2.0)["county"] ** 2).round(6).tolist()
+        >>> (cdp.level_errors(state, {"county": county}, 2.0)["county"] ** 2).round(6).tolist()
         [6.0, 6.0]
 
     Reference: [L] §5.1.
