@@ -62,8 +62,10 @@ class Reduced(Precision):
         """The same numbers in another precision."""
 
         def cast(leaf: Any) -> Array:
-            floating = jnp.issubdtype(jnp.result_type(leaf), jnp.floating)
-            return jnp.asarray(leaf, dtype if floating else jnp.int32)
+            kind = jnp.result_type(leaf)
+            if jnp.issubdtype(kind, jnp.floating):
+                return jnp.asarray(leaf, dtype)
+            return jnp.asarray(leaf, bool if jnp.issubdtype(kind, jnp.bool_) else jnp.int32)
 
         parts = {k: v for k, v in vars(self).items() if k != "invariant"}
         return Reduced(self.invariant, **jax.tree.map(cast, parts))
