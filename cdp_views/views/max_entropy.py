@@ -68,7 +68,7 @@ def MaxEntropy(
     |            |                   |         |                         | in the `coupled_share` |
     | "shared"   | exactly the base's| always  | exact (elliptical)      | independence of scales |
     |            |                   |         |                         | always: one s for all  |
-    | "resample" | **not** the base's| always  | none                    | large scales: narrower |
+    | "resample" | **not** the base's| always  | none                    | scales far from equal  |
     | "raise"    | what was drawn    | always  | none                    | an error, not a draw   |
 
     Args:
