@@ -1,6 +1,7 @@
 """Integrals over the whole line by the trapezoid rule, in a window that finds the mass itself."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 from jax import Array, lax
@@ -11,7 +12,7 @@ _KEPT = 42.0  # nats below the peak: e^{−42} is below rounding in float64
 _RANGE = 80.0  # e^{±80} is a float32
 
 
-def window(f: Callable[[Array], Array], shape: tuple[int, ...], dtype: object) -> Array:
+def window(f: Callable[[Array], Array], shape: tuple[int, ...], dtype: Any) -> Array:
     """The nodes (129, *shape) that span where f is within 42 nats of its peak.
 
     `f` maps nodes (k, *shape) to log-values, rising towards its peak from both sides; each of five
@@ -33,7 +34,7 @@ def window(f: Callable[[Array], Array], shape: tuple[int, ...], dtype: object) -
     return lax.stop_gradient(_spread(low, high, _NODES))
 
 
-def log_integral(f: Callable[[Array], Array], shape: tuple[int, ...], dtype: object) -> Array:
+def log_integral(f: Callable[[Array], Array], shape: tuple[int, ...], dtype: Any) -> Array:
     """log ∫ e^{f(v)} dv, elementwise: (*shape)."""
     return log_trapezoid(f, window(f, shape, dtype))
 

@@ -193,7 +193,8 @@ class Given(Numerical):
         return jnp.maximum(jnp.asarray(draw, dtype), jnp.finfo(dtype).tiny)
 
     def log_density(self, s: Array) -> Array:
-        inside = self.law.support(s)
+        support: Any = self.law.support
+        inside = support(s)
         typical = lax.stop_gradient(jnp.broadcast_to(self._feasible, jnp.shape(s)))
         value = self.law.log_prob(jnp.where(inside, s, typical))
         return jnp.where(inside, value, -jnp.inf)

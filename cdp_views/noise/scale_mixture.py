@@ -41,7 +41,7 @@ class ScaleMixture(dist.Distribution):
         "loc": constraints.real,
         "scale": constraints.positive,
     }
-    support = constraints.real
+    support = constraints.real  # pyright: ignore[reportAssignmentType]
     reparametrized_params: ClassVar[list[str]] = ["loc", "scale"]
     pytree_data_fields = ("mixing",)
 

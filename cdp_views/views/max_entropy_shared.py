@@ -97,7 +97,7 @@ class MaxEntropyShared(NoiseView):
         def line(v: Array) -> Array:
             return self.mixing.log_elliptical(jnp.exp(2 * v), d) + d * v + sphere
 
-        shape = jnp.broadcast_shapes(*(leaf.shape for leaf in jax.tree.leaves(self.mixing)), (1,))
+        shape: Any = jnp.broadcast_shapes(*map(jnp.shape, jax.tree.leaves(self.mixing)), (1,))
         v = window(line, shape, jnp.result_type(float))
         log_p = line(v)
         p = jnp.exp(log_p - jnp.max(log_p, 0))
