@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from ._checks import InfeasibleError as InfeasibleError
     from ._checks import UnsupportedError as UnsupportedError
     from .calibration import calibrate as calibrate
+    from .invariants import bounds as bounds
     from .invariants import linear as linear
     from .invariants import margins as margins
+    from .invariants import nonnegative as nonnegative
     from .invariants import totals as totals
     from .maxent import MaxEntropySolution as MaxEntropySolution
     from .maxent import balance as balance
@@ -49,6 +51,8 @@ _ROOM_OF = {
     "totals": "invariants",
     "linear": "invariants",
     "margins": "invariants",
+    "bounds": "invariants",
+    "nonnegative": "invariants",
     "AffineSubspace": "support",
     "NonnegativeTotals": "support",
     "Restricted": "support",

@@ -165,7 +165,10 @@ class Invariant(ABC):
         """Both invariants at once; `evaluate` gives the totals of the first, then the second."""
         from cdp_views.invariants.linear import linear, named  # the join is a linear system again
 
-        _checks.instance("&", other, Invariant, "Wrap the rows first: inv & cdp.linear(A).")
+        if isinstance(other, np.ndarray) or sparse.issparse(other):
+            _checks.instance("&", other, Invariant, "Wrap the rows first: inv & cdp.linear(A).")
+        if not isinstance(other, Invariant):
+            return NotImplemented  # bounds join from the right
         if other.n != self.n:
             raise ValueError(
                 f"`&` needs two invariants on the same cells; got {self.n} and {other.n} cells. "

@@ -63,7 +63,7 @@ class GaussianLoss(Loss):
 
     @override
     def take(self, indices: np.ndarray) -> Self:
-        return type(self)(self.mu[indices])
+        return type(self)(self.mu[indices], self.kind)
 
     @override
     def frontier(self) -> np.ndarray:

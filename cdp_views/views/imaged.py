@@ -8,12 +8,13 @@ import numpy as np
 from jax import Array
 
 from cdp_views import _checks
-from cdp_views.invariants import Invariant
+from cdp_views.invariants import Bounds, Invariant, Region, region_of
 from cdp_views.views import _shared
 from cdp_views.views._gaussian import GaussianView
 from cdp_views.views._image import Image
 from cdp_views.views._pushed import PushedView
 from cdp_views.views.imaged_laplace import ImagedLaplace
+from cdp_views.views.imaged_region import ImagedRegion
 from cdp_views.views.imaged_whole import ImagedWhole
 
 
@@ -42,13 +43,13 @@ _CLASSES: dict[str, Any] = {
 
 def Imaged(
     base: Any,
-    invariant: Invariant,
+    invariant: Invariant | Bounds | Region,
     *,
     metric: Literal["l2", "l1"] = "l2",
     weights: Any = None,
     total: Any = None,
     validate_args: bool | None = None,
-) -> PushedView | ImagedWhole:
+) -> PushedView | ImagedWhole | ImagedRegion:
     """The base distribution with every world moved to its closest world (belief *update*).
 
     The law of argmin_{z : A z = total} Σ w_i (y_i − z_i)², y ~ base.
@@ -66,7 +67,8 @@ def Imaged(
     Args:
         base: dist.Normal, dist.Laplace, cdp.DiscreteLaplace or cdp.DiscreteNormal over the cells,
             loc = the true answers (…, n), scale a number or (…, n).
-        invariant: what must hold exactly.
+        invariant: what must hold exactly; joined by `&` with cdp.nonnegative(n) or
+            cdp.bounds(B, lower), the closest table within the bounds is taken (`ImagedRegion`).
         metric: "l2"; "l1" is not in this version.
         weights: w (n,), positive: what moving each cell costs; `None` for equal.
         total: `None` for the base's own totals A·loc (a release); else (k,) or (…, k).
@@ -89,6 +91,15 @@ def Imaged(
     (imaging onto a public invariant is post-processing).
     """
     _checks.choice("metric", metric, ("l2", "l1"))
+    if isinstance(invariant, Bounds | Region):
+        if weights is not None or total is not None or metric != "l2":
+            raise _checks.UnsupportedError(
+                "`weights`, `total` and `metric` do not go with bounds. Leave them out: the "
+                "closest table in the Euclidean sense, with the totals of loc."
+            )
+        region = region_of(invariant)
+        flat = Imaged(base, region.equalities, validate_args=validate_args)
+        return ImagedRegion(region, flat, validate_args=validate_args)
     if metric == "l1":
         raise _checks.UnsupportedError(
             '`metric="l1"` is not in this version. Use metric="l2", with weights= if cells should '

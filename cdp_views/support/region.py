@@ -1,0 +1,48 @@
+"""Tables with exact totals and bounds."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array
+from numpyro.distributions import constraints
+
+from cdp_views.invariants import Region
+from cdp_views.support.affine import AffineSubspace
+
+
+class WithinRegion(constraints.Constraint):
+    """{x : A x = A origin, B x ≥ lower}: a closed polyhedron, faces included.
+
+    Bounds hold up to rounding, 1e-12 (1e-5 in float32) of the row's size.
+    """
+
+    is_discrete = False
+    event_dim = 1
+
+    def __init__(self, region: Region, origin: Any) -> None:
+        self.region = region
+        self.origin = origin
+
+    def __call__(self, x: Any) -> Array:
+        """Whether each x (…, n) keeps totals and bounds: (…)."""
+        x = jnp.asarray(x)
+        x = x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.result_type(float))
+        rows = self.region.bounds
+        B = jnp.asarray(rows.matrix.toarray(), x.dtype) if not rows.cellwise else None
+        value = x if B is None else x @ B.T
+        size = jnp.abs(x) if B is None else jnp.abs(x) @ jnp.abs(B).T
+        lower = jnp.asarray(rows.lower, x.dtype)
+        slack = (1e-12 if x.dtype == jnp.float64 else 1e-5) * (size + jnp.abs(lower))
+        within = jnp.all(value >= lower - slack, -1)
+        return within & AffineSubspace(self.region.equalities, origin=self.origin)(x)
+
+    def feasible_like(self, prototype: Any) -> Array:
+        return jnp.broadcast_to(
+            jnp.asarray(self.origin, jnp.result_type(prototype, float)), jnp.shape(prototype)
+        )
+
+    def eq(self, other: object, static: bool = False) -> Any:
+        return isinstance(other, WithinRegion) and self.region is other.region
+
+    def tree_flatten(self) -> Any:
+        return (self.origin,), (("origin",), {"region": self.region})
