@@ -5,7 +5,8 @@ from typing import Any
 
 from jax import Array
 
-from cdp_views.invariants import Invariant, Precision
+from cdp_views._checks import UnsupportedError
+from cdp_views.invariants import Bounds, Invariant, Precision, Region, region_of
 from cdp_views.views import _shared
 from cdp_views.views._gaussian import GaussianView
 from cdp_views.views.conditioned_laplace import ConditionedLaplace
@@ -36,7 +37,11 @@ _CLASSES: dict[str, Any] = {
 
 
 def Conditioned(
-    base: Any, invariant: Invariant, *, total: Any = None, validate_args: bool | None = None
+    base: Any,
+    invariant: Invariant | Bounds | Region,
+    *,
+    total: Any = None,
+    validate_args: bool | None = None,
 ) -> GaussianView | ConditionedLaplace | ConditionedWhole:
     """The base distribution given that A y = total (Bayesian *revision*).
 
@@ -50,7 +55,9 @@ def Conditioned(
 
     DiscreteLaplace, DiscreteNormal: Π p_i(x_i)/P(A U = 0) on whole numbers; totals hold with `==`.
     Exact independent draws for disjoint or nested totals, and others that overlap in at most two
-    free ways. Pure ε of discrete Laplace as above; `total=None` only.
+    free ways. Pure ε of discrete Laplace as above; `total=None` only. `invariant` may then also be
+    joined with lower bounds of cells, `inv & cdp.nonnegative(n)`: exact as well, but normaliser,
+    errors and guarantee depend on the true table.
 
     Args:
         base: dist.Normal, dist.Laplace, cdp.DiscreteLaplace or cdp.DiscreteNormal over the cells,
@@ -75,6 +82,8 @@ def Conditioned(
     Reference: Two Views of Constrained Differential Privacy, Definition of conditioning and
     Lemma 3.3 (no extra privacy loss for totals computed from the data).
     """
+    if isinstance(invariant, Bounds | Region):
+        return _within(base, region_of(invariant), total, validate_args)
     cls, pieces = _shared.choose(base, invariant, _CLASSES, "Conditioned")
     shift = _shared.shift_to(invariant, pieces.loc, total)
     return cls(
@@ -83,5 +92,22 @@ def Conditioned(
         pieces.scale,
         pieces.batch_shape,
         shift=shift,
+        validate_args=validate_args,
+    )
+
+
+def _within(base: Any, region: Region, total: Any, validate_args: bool | None) -> ConditionedWhole:
+    cls, pieces = _shared.choose(base, region.equalities, _CLASSES, "Conditioned")
+    if not pieces.family.startswith("discrete") or not region.bounds.cellwise or total is not None:
+        raise UnsupportedError(
+            "cdp.Conditioned within bounds is exact for cdp.DiscreteLaplace and cdp.DiscreteNormal "
+            "with bounds of single cells. Use those, or cdp.Imaged (a projection)."
+        )
+    return cls(
+        region.equalities,
+        pieces.loc,
+        pieces.scale,
+        pieces.batch_shape,
+        lower=region.bounds.lower,
         validate_args=validate_args,
     )

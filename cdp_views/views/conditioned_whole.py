@@ -8,10 +8,12 @@ import numpy as np
 from jax import Array
 from scipy import sparse
 
+from cdp_views import _checks
 from cdp_views.loss import BoundedLoss
 from cdp_views.noise import log_mass
 from cdp_views.precision.given_totals import GivenTotals
 from cdp_views.precision.whole_sums import Mass
+from cdp_views.support import WholeTotals
 from cdp_views.views._whole import WholeView, whole_weights
 
 
@@ -20,14 +22,55 @@ class ConditionedWhole(WholeView):
 
     P(x) = Π p_i(x_i)/P(A U = 0) on {x ∈ Zⁿ : A x = 0}. Draws are exact and independent, by sums of
     cells with equal columns of A; the totals hold with `==`.
+
+    With `lower` (n,) the base is also given that y ≥ lower: then P(A U = 0, loc + U ≥ lower), the
+    normaliser, depends on the true table, and so do errors and guarantee (Gong and Meng 2020).
     """
 
     kind = "conditioned"
+    pytree_data_fields = ("lower",)
+
+    def __init__(self, *args: Any, lower: np.ndarray | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lower = lower
+        if lower is None:
+            return
+        if self.batch_shape or not _checks.is_concrete(self.loc):
+            raise _checks.UnsupportedError(
+                "`loc` of discrete noise with bounds must be one concrete table: the bounds make "
+                "every number depend on it. Build one view per table, outside jit."
+            )
+        if np.any(self.loc < lower):
+            raise ValueError(
+                "`invariant` has bounds that the true table itself breaks. Bounds must hold for "
+                "every possible table."
+            )
 
     @cached_property
     def _given(self) -> GivenTotals:
-        which, masses = self._masses()
+        return self._given_at(self.loc)
+
+    def _given_at(self, loc: Any) -> GivenTotals:
+        """The noise around another table (n,), under the same totals and bounds."""
+        which, masses = self._truncated(loc)
         return GivenTotals(whole_weights(self.invariant), which, masses)
+
+    def _truncated(self, loc: Any) -> tuple[np.ndarray, list[Mass]]:
+        """Each cell's law (n,) and the distinct ones, cut off where the table meets its bound."""
+        which, masses = self._masses()
+        if self.lower is None:
+            return which, masses
+        least = np.maximum(np.ceil(self.lower - loc), -(2**53)).astype(np.int64)
+        least = np.maximum(least, np.array([mass.low for mass in masses])[which])
+        pairs, place = np.unique(np.stack([which, least]), axis=1, return_inverse=True)
+        cut = [
+            Mass(int(low), masses[law].p[low - masses[law].low :]) for law, low in pairs.T.tolist()
+        ]
+        return place.ravel(), cut
+
+    @property
+    def support(self) -> WholeTotals:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return WholeTotals(self.invariant, self.loc, self.lower)
 
     def _draw(self, rng: np.random.Generator, draws: int) -> np.ndarray:
         return self._given.draw(rng, draws)
@@ -42,7 +85,7 @@ class ConditionedWhole(WholeView):
 
     def entropy(self) -> Array:
         """Shannon entropy −E log P, in nats: exact."""
-        which, masses = self._masses()
+        which, masses = self._truncated(self.loc)
         total = self._given.log_mass
         for cells, mass in self._laws():
             base = masses[which[cells[0]]]
@@ -55,7 +98,11 @@ class ConditionedWhole(WholeView):
         return jnp.broadcast_to(jnp.asarray(total, jnp.result_type(float)), self.batch_shape)
 
     def loss(self, differences: sparse.csr_array, query: Any = None) -> BoundedLoss:
-        """Discrete Laplace: the largest loss Σ|v_i|/λ_i of every difference v: pure ε, exact."""
+        """Discrete Laplace: the largest loss Σ|v_i|/λ_i of every difference v: pure ε, exact.
+
+        With bounds the two tables' normalisers differ: |log Z(q) − log Z(q ± v)| is added, a bound
+        for this table q (and confidential as it is).
+        """
         if query is not None:
             raise self._refuse(
                 "loss(query=)", "Ask for the whole release, which bounds every query."
@@ -63,4 +110,19 @@ class ConditionedWhole(WholeView):
         if self.noise_name != "discrete-laplace":
             raise self._refuse("loss", "Use cdp.DiscreteLaplace, whose pure epsilon is exact.")
         rate = np.broadcast_to(1 / self.scale, (self.invariant.n,))
-        return BoundedLoss(abs(differences) @ rate)
+        sup = abs(differences) @ rate
+        if self.lower is None:
+            return BoundedLoss(sup)
+        own = self._given.log_mass
+        for row, v in enumerate(differences.toarray()):
+            tables = [q for q in (self.loc + v, self.loc - v) if np.all(q >= self.lower)]
+            sup[row] += max((abs(self._given_at(q).log_mass - own) for q in tables), default=0.0)
+        return BoundedLoss(sup, sup_kind="bound")
+
+    @property
+    def exposure(self) -> np.ndarray:
+        if self.lower is not None:
+            raise self._refuse(
+                "exposure", "Bounds make it depend on the table: name the differences(V) to try."
+            )
+        return super().exposure
