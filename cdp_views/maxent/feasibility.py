@@ -6,11 +6,13 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
+from cdp_views._float64 import in_float64
 from cdp_views.invariants import Invariant, Linear, Totals
 from cdp_views.maxent.cuts import CutTest, cut_test
 from cdp_views.maxent.solution import MaxEntropySolution, solve_max_entropy
 
 _LARGEST = 2_000  # cells up to which the dense test of Theorem 2 is tried
+_MOST = 2 * 10**7  # entries of B up to which its leverages are computed
 _ROUNDING = 1e-12
 
 
@@ -22,7 +24,8 @@ class Feasibility:
         invariant, scale: the problem; `scale` is σ (n,), 0 for an exact cell.
         margin: (k,) per total, (sum of the other |weight|·scale)/(largest) − 1; −1 for a
             cell alone in its total, which is constant. Below 0 elsewhere: out of balance.
-        leverage: (n,) of B; every value below ½ proves feasibility, whatever the invariant.
+        leverage: (n,) of B; every value below ½ proves feasibility, whatever the invariant. None
+            where B is too large.
         cuts: the test of [L] Theorem 2; None where it says nothing new (totals that share no
             cell, whose margins decide) or is too large to try.
         solution: what `solve_max_entropy` answered.
@@ -31,7 +34,7 @@ class Feasibility:
     invariant: Invariant
     scale: np.ndarray
     margin: np.ndarray
-    leverage: np.ndarray
+    leverage: np.ndarray | None
     cuts: CutTest | None
     solution: MaxEntropySolution
 
@@ -69,7 +72,7 @@ class Feasibility:
     @property
     def leverage_below_half(self) -> bool:
         """Whether the leverages alone prove feasibility: sufficient, not necessary."""
-        return bool(np.max(self.leverage, initial=0.0) < 0.5)
+        return self.leverage is not None and bool(np.max(self.leverage, initial=0.0) < 0.5)
 
     def __str__(self) -> str:
         many = len(self.margin)
@@ -81,17 +84,23 @@ class Feasibility:
                 "infeasible": "Infeasible: no noise of these standard deviations keeps the totals.",
             }[self.state],
             f"  balance of the tightest of {many} totals: {_tightest(self):+.4g} (below 0: none)",
-            f"  largest leverage {np.max(self.leverage, initial=0.0):.4g} (below 0.5: a proof)",
             f"  largest rank of a solution: {self.maximal_rank} of {self.invariant.n}",
         ]
+        if self.leverage is not None:
+            most = np.max(self.leverage, initial=0.0)
+            lines.append(f"  largest leverage {most:.4g} (below 0.5: proves it, above: nothing)")
         if self.cuts is not None:
             lines.append(f"  mixtures of cut correlations (Theorem 2): {self.cuts.answer}")
         if self.certificate is not None:
             total = float(self.certificate @ self.scale**2)
-            lines.append(f"  certificate: sum of nu_i scale_i^2 = {total:.4g}, must not be below 0")
+            lines.append(
+                f"  certificate: sum of nu_i scale_i^2 = {total:.4g}; noise that keeps the totals "
+                "has it >= 0, and = 0 only without density"
+            )
         return "\n".join(lines)
 
 
+@in_float64
 def balance(inv: Invariant, scale: Any) -> Feasibility:
     """Whether noise with these standard deviations can keep the totals exactly, and the proofs.
 
@@ -124,10 +133,12 @@ def balance(inv: Invariant, scale: Any) -> Feasibility:
     cuts = None
     if isinstance(geometry, Totals):
         leverage = _leverage_of_disjoint(finest)
+    elif np.ptp(sigma) == 0:
+        leverage = np.broadcast_to(np.asarray(inv.leverage, dtype=float), (inv.n,))
     else:
-        leverage = _leverage(finest.toarray())
-        if inv.n <= _LARGEST:
-            cuts = cut_test(finest.toarray().T)
+        leverage = _leverage(finest.toarray()) if finest.shape[0] * inv.n <= _MOST else None
+    if not isinstance(geometry, Totals) and inv.n <= _LARGEST:
+        cuts = cut_test(finest.toarray().T)
     return Feasibility(inv, sigma, _margins(rows), leverage, cuts, solution)
 
 

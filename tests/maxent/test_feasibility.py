@@ -140,6 +140,13 @@ def test_each_column_in_balance_is_not_enough():
     assert answer.certificate.sum() < 0
 
 
+def test_margins_of_a_table():
+    answer = cdp.balance(cdp.margins((3, 4), keep=[(0,), (1,)]), 2.0)
+    np.testing.assert_allclose(answer.leverage, 1 / 3 + 1 / 4 - 1 / 12, rtol=1e-12)
+    assert (answer.state, answer.maximal_rank) == ("interior", 6)
+    assert answer.cuts.answer == "solved"
+
+
 def test_it_prints_what_it_knows():
     text = str(cdp.balance(cdp.totals([0] * 4), [1.0, 2.0, 3.0, 7.0]))
     assert text.startswith("Infeasible")
