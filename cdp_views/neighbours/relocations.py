@@ -139,7 +139,7 @@ def relocations(inv: Any, *, records: int = 1) -> Relocations:
     if not shared.any():
         raise ValueError(
             "`inv` must leave some record free to move; got none that can without changing a "
-            "total. Use coarser groups, or state differences(V) yourself."
+            "total. Use coarser groups, exchanges(inv), or state differences(V) yourself."
         )
     movable = shared[label]
     renumber = np.cumsum(shared) - 1
