@@ -19,7 +19,12 @@ BASES = {
 }
 
 
-@pytest.fixture(params=BASES)
+SLOW = ("logistic", "scale mixture")  # their quadratures take long to compile
+
+
+@pytest.fixture(
+    params=[pytest.param(b, marks=pytest.mark.slow if b in SLOW else ()) for b in BASES]
+)
 def base(request):
     """(make a base of loc and scale, the scipy law of one standardised cell)."""
     return BASES[request.param]

@@ -49,13 +49,14 @@ def test_shared_density(base, overlap, key):
     if log_h is not None:
 
         def density(q):
-            def f(s):
-                return mpmath.exp(log_h(s) - d * mpmath.log(s) - q / (2 * s * s))
+            def line(v):
+                return log_h(mpmath.exp(v)) + (1 - d) * v - q * mpmath.exp(-2 * v) / 2
 
-            mode = mpmath.sqrt(q / d)
-            return float(
-                mpmath.log(mpmath.quad(f, [0, mode / 2, mode, 2 * mode, 8, 40, mpmath.inf]))
-            )
+            top = max((mpmath.mpf(k) / 10 for k in range(-100, 100)), key=line)
+            ends = mpmath.linspace(top - 5, top + 10, 46)
+            # around 1 at its peak: mpmath judges errors absolutely
+            area = mpmath.quad(lambda v: mpmath.exp(line(v) - line(top)), ends)
+            return float(line(top) + mpmath.log(area))
 
         want = [density(mpmath.mpf(float(a))) for a in q] - d / 2 * np.log(2 * np.pi)
         assert_allclose(got, want - log_pdet / 2, rtol=1e-8)
@@ -94,7 +95,8 @@ def test_shared_moments_and_queries(base, key):
     )
     error = view.deviation(w)
     x = np.asarray(view.sample_noise(key, (20_000,))) @ w.toarray().T
-    size = np.sqrt(np.diag(w @ np.asarray(normal.covariance_matrix) @ w.T))
+    square = np.diag(w @ np.asarray(normal.covariance_matrix) @ w.T)
+    size = np.sqrt(np.maximum(square, 0))
     for i in range(2):
         assert stats.kstest(x[:, i] / size[i], law.cdf).pvalue > 1e-4
         assert stats.kstest(1.1 * x[:, i] / size[i], law.cdf).pvalue < 1e-4
@@ -206,6 +208,7 @@ def test_standard_errors_are_true_and_small(laplace, key):
     assert np.all(many.largest_share < 0.05)
 
 
+@pytest.mark.slow
 def test_groups_are_independent_and_constants_count_nothing(laplace, key):
     """log p adds over groups; free cells by their own density; off the totals it is −inf."""
     make = laplace[0]
@@ -213,14 +216,14 @@ def test_groups_are_independent_and_constants_count_nothing(laplace, key):
     scale = np.array([1.0, 1.0, 1.2, 2.0, 1.1, 1.0, 1.0, 1.3, 1.0])
     view = cdp.MaxEntropy(make(np.zeros(9), scale), inv)
     x = np.asarray(view.sample_noise(jax.random.fold_in(key, 2)))
-    got = view.log_prob_estimate(np.stack([x, x + np.eye(9)[0]]), key, draws=20_000)
+    got = view.log_prob_estimate(np.stack([x, x + np.eye(9)[0]]), key, draws=5_000)
     assert np.isneginf(got.log_density[1])
     want, square = stats.laplace.logpdf(x[3], scale=2.0), 0.0
     for cells in ([0, 2, 4], [1, 6, 7, 8]):
         part = cdp.MaxEntropy(
             make(np.zeros(len(cells)), scale[cells]), cdp.totals([0] * len(cells))
         )
-        one = part.log_prob_estimate(x[cells], key, draws=20_000)
+        one = part.log_prob_estimate(x[cells], key, draws=5_000)
         want, square = want + one.log_density, square + one.stderr**2
     assert abs(got.log_density[0] - want) < 5 * np.sqrt(square + got.stderr[0] ** 2)
 
