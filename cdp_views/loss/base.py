@@ -50,6 +50,10 @@ class Loss(ABC):
         """(m,) standard error of `epsilon(delta)`; None unless it is an estimate."""
         return None
 
+    def additive(self) -> np.ndarray | None:
+        """(m,) a number that orders these laws and adds up over independent releases, if any."""
+        return None
+
     def frontier(self) -> np.ndarray:
         """Indices of differences among which the worst is found at every ε.
 

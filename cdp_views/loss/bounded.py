@@ -54,6 +54,10 @@ class BoundedLoss(Loss):
         return np.where(self.sup == 0, 0.5, np.minimum(expit(self.sup) * _UP, 1.0))
 
     @override
+    def additive(self) -> np.ndarray:
+        return self.sup
+
+    @override
     def delta(self, epsilon: float | np.ndarray) -> np.ndarray:
         epsilon, sup = np.broadcast_arrays(nonnegative("epsilon", epsilon), self.sup)
         return _delta(epsilon, sup)

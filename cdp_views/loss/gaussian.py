@@ -66,6 +66,10 @@ class GaussianLoss(Loss):
         return type(self)(self.mu[indices], self.kind)
 
     @override
+    def additive(self) -> np.ndarray:
+        return self.mu**2
+
+    @override
     def frontier(self) -> np.ndarray:
         # δ(ε) increases with μ at every ε.
         return np.array([np.argmax(self.mu)])

@@ -1,6 +1,7 @@
 """What every relation between neighbouring tables can be asked."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +26,17 @@ class Neighbours(ABC):
         Args:
           exposure: (n,) larger = more exposed, as a view reports it.
         """
+
+    def worst(
+        self, exposure: np.ndarray, law: Callable[[sparse.csr_array], Any]
+    ) -> sparse.csr_array:
+        """(m, n) as `shortlist`, with the view's own law of the loss at hand to shorten it.
+
+        Args:
+          exposure: (n,) as for `shortlist`.
+          law: differences (m, n) ↦ `Loss` of each; may raise `UnsupportedError`.
+        """
+        return self.shortlist(exposure)
 
     @abstractmethod
     def seen_by(self, query: sparse.csr_array) -> sparse.csr_array:

@@ -1,5 +1,6 @@
 """Two records of different groups change places: the neighbours of the maximum-entropy paper."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, override
@@ -41,6 +42,18 @@ class Exchanges(Neighbours):
         parts = self.parts(exposure)
         first, second = self._pairs(np.ones(len(self.group), dtype=np.int64))
         return sparse.csr_array(parts[first] + parts[second])
+
+    @override
+    def worst(
+        self, exposure: np.ndarray, law: Callable[[sparse.csr_array], Any]
+    ) -> sparse.csr_array:
+        """(1, n) where losses add over groups and have a law: O(b), however many groups."""
+        parts = self.parts(exposure)
+        try:
+            size = law(parts).additive()
+        except UnsupportedError:
+            size = None
+        return self.shortlist(exposure) if size is None else self.combine(parts, size)
 
     def parts(self, exposure: np.ndarray) -> sparse.csr_array:
         """(b, n) the worst relocation of every block: an exchange adds two of different groups."""

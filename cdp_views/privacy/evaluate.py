@@ -73,7 +73,9 @@ def privacy_loss(
         differences = sparse.csr_array(neighbours.seen_by(query))
     else:
         exposure = exposure_of(view, neighbours.n) if neighbours.ordered else np.zeros(neighbours.n)
-        differences = sparse.csr_array(neighbours.shortlist(exposure))
+        law = getattr(view, "loss", None)
+        found = neighbours.worst(exposure, law) if law else neighbours.shortlist(exposure)
+        differences = sparse.csr_array(found)
     if inv is not None:
         neighbours.require(inv)
         _check_kept(differences, inv)
