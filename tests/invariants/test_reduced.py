@@ -22,6 +22,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("A", "sigma"), CASES.values(), ids=CASES)
 def test_every_operation(A, sigma, dense_of):
     inv, dense, n = cdp.linear(A), dense_of(A), A.shape[1]

@@ -77,6 +77,7 @@ def test_random_rows_against_a_semidefinite_solver(seed, k):
     assert better > -1e-6
 
 
+@pytest.mark.slow
 def test_twenty_cells_against_a_semidefinite_solver():
     random = np.random.default_rng(4)
     A, sigma = random.normal(size=(4, 20)), np.exp(0.3 * random.normal(size=20))
@@ -115,6 +116,7 @@ def test_two_overlapping_totals():
     assert logdet == pytest.approx(4 * np.log(1.5)) == pytest.approx(1.62186043, abs=1e-8)
 
 
+@pytest.mark.slow
 def test_both_margins_of_a_table_are_a_product():
     rows, columns = np.repeat(np.arange(3), 4), np.tile(np.arange(4), 3)
     A = np.vstack([rows == i for i in range(3)] + [columns == j for j in range(4)]).astype(float)

@@ -59,6 +59,7 @@ def test_a_batch_is_its_rows_and_the_impossible_is_told(precision):
     assert_allclose(mapped, batch.theta[:2], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_implicit_derivative():
     """∂θ/∂log σ = 2 diag θ − 2(R∘R)⁻¹ against finite differences, forward, reverse and twice."""
     with jax.enable_x64(True):

@@ -58,6 +58,7 @@ def test_privacy_and_usefulness(inv):
     assert loss.mu == pytest.approx(want, rel=1e-10) and loss.mu >= want * (1 - 1e-14)
 
 
+@pytest.mark.slow
 def test_gradient_of_the_log_density(inv):
     with jax.enable_x64(True):
         x = LOC + np.asarray(inv.project(np.arange(6.0)))
