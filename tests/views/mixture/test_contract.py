@@ -160,9 +160,16 @@ def test_calibration_refuses_what_has_no_guarantee(base, scales):
 @pytest.mark.parametrize("noise", ["student-t", "logistic", "scale mixture"])
 @pytest.mark.parametrize("view", ["max-entropy", "conditioned", "imaged"])
 def test_release_refuses_marginals_for_priors(noise, view):
-    with pytest.raises((ValueError, cdp.UnsupportedError)):
+    inv = cdp.totals(LABELS)
+    with pytest.raises(ValueError, match=f"`noise` must be one of .*got .{noise}"):
         cdp.release(
-            np.arange(6), cdp.totals(LABELS), view=view, noise=noise, epsilon=1.0, delta=1e-6
+            np.arange(6),
+            inv,
+            view=view,
+            noise=noise,
+            epsilon=1.0,
+            delta=1e-6,
+            neighbours=cdp.relocations(inv),
         )
 
 
