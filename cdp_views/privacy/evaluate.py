@@ -7,6 +7,7 @@ from scipy import sparse
 
 from cdp_views import _checks
 from cdp_views._checks import UnsupportedError
+from cdp_views.invariants import Invariant
 from cdp_views.loss import Loss
 from cdp_views.neighbours import Neighbours
 from cdp_views.privacy.estimate import DRAWS, estimate_loss, exposure_of
@@ -52,7 +53,7 @@ def privacy_loss(
     _checks.instance(
         "neighbours", neighbours, Neighbours, "Pass relocations(inv), or differences(V) for rows V."
     )
-    if not callable(getattr(view, "sample", None)):
+    if isinstance(view, Invariant):
         raise TypeError(
             f"`view` is of type {type(view).__name__}, which is no distribution. Build it first: "
             "cdp.Conditioned(base, inv), for example."

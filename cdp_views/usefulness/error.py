@@ -7,6 +7,7 @@ import xarray as xr
 
 from cdp_views._float64 import in_float64
 from cdp_views.deviation import Deviation, SampledDeviation
+from cdp_views.invariants import Invariant
 from cdp_views.usefulness.law import error_law, exact_moments
 from cdp_views.usefulness.pooled import PooledDeviation
 from cdp_views.usefulness.size import mark, relative_by_size
@@ -57,7 +58,7 @@ def utility(
         >>> [round(float(sd), 4) for sd in cells.sd]  # 2 √(1 − 1/2)
         [1.4142, 1.4142, 1.4142, 1.4142]
     """
-    if not callable(getattr(view, "sample", None)):
+    if isinstance(view, Invariant):
         raise TypeError(
             f"`view` is of type {type(view).__name__}, which is no distribution. Build it first: "
             "cdp.Conditioned(base, inv), for example."
