@@ -2,11 +2,11 @@
 
 import argparse
 
-from benchmarks import building, densities, draws, memory, paper, solving
+from benchmarks import building, densities, draws, memory, overlapping, paper, solving
 from benchmarks.harness import HEADER, Row, measure, write
 from cdp_views import UnsupportedError
 
-_SUBJECTS = (draws, densities, building, solving, paper)
+_SUBJECTS = (draws, densities, building, solving, paper, overlapping)
 _CELLS, _QUICK = 5_000_000, 20_000
 
 

@@ -22,7 +22,7 @@ class Case:
 
     build: Callable
     rows: list
-    balanced: tuple | None = None  # `None`: not disjoint, the solver refuses unequal scales
+    balanced: tuple | None = None  # `None`: tried elsewhere
 
     @property
     def A(self):
@@ -94,6 +94,7 @@ CASES = {
     "overlapping": Case(
         lambda: cdp.linear([[1, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1]]),
         [[1, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1]],
+        (1.0, 1.2, 1.1, 1.5, 1.0, 2.0),
     ),
     "margins of a table": Case(
         lambda: cdp.totals([0, 0, 0, 1, 1, 1]) & cdp.totals([0, 1, 2, 0, 1, 2]),
