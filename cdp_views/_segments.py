@@ -11,18 +11,16 @@ import numpy as np
 from jax import Array, lax
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["labels", "sizes"],
-    meta_fields=["n", "count", "width"],
-)
+@jax.tree_util.register_pytree_node_class
 @dataclass(frozen=True)
 class Segments:
     """`count` groups among `n` cells; the last axis of every argument is cells or groups.
 
     `labels` (n,) gives each cell's group, `count` for a cell in no group; `sizes` (count,) the
     number of cells of each group. `width` is set when the groups are contiguous and equally
-    wide: sums are then reshapes (pairwise, so also more accurate in float32).
+    wide: sums are then reshapes (pairwise, so also more accurate in float32). Otherwise cells are
+    added one after the other, and rounding grows with their number: where some group is large,
+    cells are summed into parts of groups, their `target` (n,), and these `over` groups.
     """
 
     labels: Array
@@ -30,6 +28,9 @@ class Segments:
     n: int
     count: int
     width: int | None = field(default=None)
+    # not copied by `replace`, whose other labels would not fit them
+    target: Array | None = field(default=None, init=False)
+    over: "Segments | None" = field(default=None, init=False)
 
     @staticmethod
     def of(labels: np.ndarray, count: int) -> "Segments":
@@ -39,13 +40,31 @@ class Segments:
         if width is not None and not np.array_equal(labels, np.repeat(np.arange(count), width)):
             width = None
         sizes = np.bincount(labels, minlength=count + 1)[:count]
-        return Segments(
+        seg = Segments(
             jnp.asarray(labels, dtype=jnp.int32),
             jnp.asarray(sizes, dtype=jnp.int32),
             n,
             count,
             width,
         )
+        if width is None and sizes.max(initial=0) > _LARGE:
+            parts = np.where(sizes > _LARGE, -(-sizes // _PART), 1)
+            target = jnp.asarray(_targets(labels, sizes, parts), dtype=jnp.int32)
+            object.__setattr__(seg, "target", target)
+            over = Segments.of(np.repeat(np.arange(count), parts), count)
+            object.__setattr__(seg, "over", over)
+        return seg
+
+    def tree_flatten(self) -> tuple[Any, Any]:
+        return (self.labels, self.sizes, self.target, self.over), (self.n, self.count, self.width)
+
+    @classmethod
+    def tree_unflatten(cls, static: Any, leaves: Any) -> "Segments":
+        labels, sizes, target, over = leaves
+        seg = cls(labels, sizes, *static)
+        object.__setattr__(seg, "target", target)
+        object.__setattr__(seg, "over", over)
+        return seg
 
     @property
     def member(self) -> Array:
@@ -57,8 +76,9 @@ class Segments:
         x = jnp.asarray(x)
         if self.width is not None:
             return self._split(x).sum(-1)
-        zeros = jnp.zeros((*x.shape[:-1], self.count), x.dtype)
-        return zeros.at[..., self.labels].add(x, mode="drop", wrap_negative_indices=False)
+        if self.target is not None and self.over is not None:
+            return self.over.sum(_scatter(x, self.target, self.over.n))
+        return _scatter(x, self.labels, self.count)
 
     def accumulate(
         self, function: Callable[..., Any], cells: tuple[Any, ...], groups: tuple[Array, ...] = ()
@@ -106,6 +126,8 @@ class Segments:
         return x.reshape((*x.shape[:-1], self.count, self.width))
 
 
+# A group of more cells than _LARGE is summed in parts of _PART cells.
+_LARGE, _PART = 256, 64
 # Cells of one step: a few arrays of them fit a processor's own cache.
 _BLOCK = 8192
 
@@ -125,20 +147,22 @@ def _accumulate(function: Callable[..., Any], seg: Segments, cells: Any, groups:
 
     def add(total: Array, part: Callable[[Array], Array]) -> Array:
         labels = part(seg.labels)
+        target = labels if seg.target is None else part(seg.target)
         here = [part(a) if a.shape[-1] == seg.n else a for a in cells]
         value = function(*here, *(take_or_zero(g, labels) for g in groups))
         value = lax.complex(*jnp.broadcast_arrays(*value)) if pair else value
-        return total.at[..., labels].add(value, mode="drop", wrap_negative_indices=False)
+        return total.at[..., target].add(value, mode="drop", wrap_negative_indices=False)
 
     def step(i: Array, total: Array) -> Array:
         return add(total, lambda a: lax.dynamic_slice_in_dim(a, i * _BLOCK, _BLOCK, -1))
 
     whole = seg.n // _BLOCK
-    start = jnp.zeros((*leaf.shape[:-1], seg.count), dtype)
+    start = jnp.zeros((*leaf.shape[:-1], seg.count if seg.over is None else seg.over.n), dtype)
     total = lax.fori_loop(0, whole, step, start)
     if seg.n % _BLOCK:
         total = add(total, lambda a: a[..., whole * _BLOCK :])
-    return (total.real, total.imag) if pair else total
+    totals = (total.real, total.imag) if pair else total
+    return totals if seg.over is None else jax.tree.map(seg.over.sum, totals)
 
 
 @_accumulate.defjvp
@@ -156,6 +180,23 @@ def _cellwise(function: Callable[..., Any], seg: Segments, cells: Any, groups: A
     value = function(*cells, *(seg.spread(g) for g in groups))
     shape = jnp.broadcast_shapes((seg.n,), *(v.shape for v in jax.tree.leaves(value)))
     return jax.tree.map(lambda v: jnp.broadcast_to(v, shape), value)
+
+
+def _targets(labels: np.ndarray, sizes: np.ndarray, parts: np.ndarray) -> np.ndarray:
+    """Which part each cell is added to, a group's cells by turns: (n,), Σ parts for free cells."""
+    first = np.append(0, np.cumsum(parts))
+    target = first[labels]
+    large = np.flatnonzero(np.append(parts > 1, False)[labels])
+    order = large[np.argsort(labels[large], kind="stable")]
+    groups = np.flatnonzero(parts > 1)
+    rank = np.concatenate([np.arange(size) for size in sizes[groups]])
+    target[order] += rank % np.repeat(parts[groups], sizes[groups])
+    return target
+
+
+def _scatter(x: Array, target: Array, count: int) -> Array:
+    zeros = jnp.zeros((*x.shape[:-1], count), x.dtype)
+    return zeros.at[..., target].add(x, mode="drop", wrap_negative_indices=False)
 
 
 def take_or_zero(t: Array, index: Array) -> Array:

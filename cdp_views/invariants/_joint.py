@@ -48,6 +48,10 @@ class Joint(Precision):
         parts = zip(self.laws, self.invariant.split(x), strict=True)
         return self.invariant.join([law.covariance_product(own) for law, own in parts])
 
+    def settle(self, x: Array) -> Array:
+        parts = zip(self.laws, self.invariant.split(x), strict=True)
+        return self.invariant.join([law.settle(own) for law, own in parts])
+
     @property
     def variance(self) -> Array:
         return self.invariant.join([law.variance for law in self.laws])

@@ -71,11 +71,15 @@ class Pivoted(Precision):
         seg, f = self.invariant.segments, self._ratio
         free = once(jnp.where(self.pivot, 0, u * jax.lax.rsqrt(self._nu_rest)))
         root = jnp.sqrt(self.kappa)
-        total = seg.sum(self._weighed(free))
-        pull = self._nu_pivot / (root * (1 + root)) * total
-        # x_m = −Σ F x_r, which is −(Σ F free)/√κ: no second sum over the cells
-        rest = free - seg.spread(pull) * f / self._nu_rest
-        return jnp.where(self.pivot, seg.spread(-total / root), rest)
+        pull = self._nu_pivot / (root * (1 + root)) * seg.sum(self._weighed(free))
+        return self.settle(free - seg.spread(pull) * f / self._nu_rest)
+
+    def settle(self, x: Array) -> Array:
+        # x_m = −Σ F x_r of these very x_r, whatever the scales: κ knows it only to the rounding of
+        # its own sums, many times that of x where a group is large
+        rest = jnp.where(self.pivot, 0, x)
+        own = -self.invariant.segments.sum(self._weighed(rest))
+        return jnp.where(self.pivot, self.invariant.segments.spread(own), rest)
 
     def covariance_product(self, x: Array) -> Array:
         seg, x = self.invariant.segments, jnp.asarray(x)

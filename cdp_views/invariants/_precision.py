@@ -54,6 +54,10 @@ class Precision(ABC):
     def project_rows(self, queries: sparse.csr_array) -> sparse.csr_array:
         """W Π for sparse rows W (q, n), on the host; unbatched ν only."""
 
+    def settle(self, x: Array) -> Array:
+        """`x` of V with what rounding left of its totals taken off, cell sizes kept: (…, n)."""
+        return x
+
     def squared_length(self, differences: sparse.csr_array) -> np.ndarray:
         """v Σ⁺ vᵀ = Σ ν_i v_i² for each row v ∈ V of `differences` (m, n): (m,), on the host."""
         nu = np.broadcast_to(np.asarray(self.nu), (self.invariant.n,))

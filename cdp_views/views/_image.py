@@ -42,7 +42,8 @@ class Image:
 
     def colour(self, u: Array) -> Array:
         """A draw, as a deterministic map of n independent standard normals."""
-        return self.metric.covariance_product(self.weight * jnp.sqrt(self.spread) * u)
+        moved = self.metric.covariance_product(self.weight * jnp.sqrt(self.spread) * u)
+        return self.metric.settle(moved)
 
     def covariance_product(self, x: Array) -> Array:
         """Σ x: (…, n) → (…, n)."""
