@@ -43,7 +43,7 @@ class ScaleMixture(dist.Distribution):
     }
     support = constraints.real  # pyright: ignore[reportAssignmentType]
     reparametrized_params: ClassVar[list[str]] = ["loc", "scale"]
-    pytree_data_fields = ("mixing",)
+    pytree_data_fields = ("mixing", "loc", "scale")
 
     def __init__(
         self, mixing: Any, loc: Any = 0.0, *, scale: Any = 1.0, validate_args: bool | None = None

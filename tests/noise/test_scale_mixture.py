@@ -38,7 +38,7 @@ def test_density_and_its_error(key):
     assert np.all(base.quadrature_error(x) < 1e-9)
     # a law with an edge inside says that its error is larger
     wild = cdp.ScaleMixture(dist.Uniform(0.5, 1.5))
-    assert wild.quadrature_error(1.0) < 1e-6
+    assert 1e-9 < wild.quadrature_error(1.0) < 1e-3
     draws = np.asarray(make().sample(key, (40_000,)))
 
     def law(x):
