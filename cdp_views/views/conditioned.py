@@ -9,7 +9,9 @@ from cdp_views._checks import UnsupportedError
 from cdp_views.invariants import Bounds, Invariant, Precision, Region, region_of
 from cdp_views.views import _shared
 from cdp_views.views._gaussian import GaussianView
+from cdp_views.views._mixture import NoiseView, is_disjoint
 from cdp_views.views.conditioned_laplace import ConditionedLaplace
+from cdp_views.views.conditioned_overlapping import ConditionedOverlapping
 from cdp_views.views.conditioned_whole import ConditionedWhole
 
 
@@ -28,9 +30,14 @@ class ConditionedNormal(GaussianView):
         return shift - law.covariance_product(law.nu * shift)
 
 
+def _laplace(invariant: Invariant, *args: Any, **kwargs: Any) -> NoiseView:
+    make = ConditionedLaplace if is_disjoint(invariant) else ConditionedOverlapping
+    return make(invariant, *args, **kwargs)
+
+
 _CLASSES: dict[str, Any] = {
     "normal": ConditionedNormal,
-    "laplace": ConditionedLaplace,
+    "laplace": _laplace,
     "discrete-laplace": partial(ConditionedWhole, family="discrete-laplace"),
     "discrete-normal": partial(ConditionedWhole, family="discrete-normal"),
 }
@@ -42,7 +49,7 @@ def Conditioned(
     *,
     total: Any = None,
     validate_args: bool | None = None,
-) -> GaussianView | ConditionedLaplace | ConditionedWhole:
+) -> GaussianView | NoiseView | ConditionedWhole:
     """The base distribution given that A y = total (Bayesian *revision*).
 
     Density ∝ p(y) on the subspace, with respect to Hausdorff measure. Marginal variances shrink.

@@ -175,11 +175,6 @@ def test_weighted_imaging_has_no_exposure():
     ("call", "error", "message"),
     [
         (
-            lambda b, inv: cdp.Conditioned(b, cdp.linear([[1, 1, 1, 0], [0, 1, 1, 1]])),
-            UnsupportedError,
-            "Laplace noise on overlapping totals is in this version only",
-        ),
-        (
             lambda b, inv: cdp.MaxEntropy(
                 b, cdp.linear([[1, 1, 1, 0], [0, 1, 1, 1]]), scales="resample"
             ),
