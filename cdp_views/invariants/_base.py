@@ -80,10 +80,6 @@ class Invariant(ABC):
     def project(self, x: Any) -> Array:
         """The closest point of V, P x: (…, n) → (…, n)."""
 
-    def project_white(self, u: Array) -> Array:
-        """`project` of cells of one size, where less care with rounding will do."""
-        return self.project(u)
-
     @abstractmethod
     def embed(self, z: Any) -> Array:
         """The point K z of V with orthonormal coordinates z: (…, d) → (…, n)."""

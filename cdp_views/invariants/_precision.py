@@ -88,7 +88,7 @@ class Scaled(Precision):
         object.__setattr__(self, "logdet", value)
 
     def colour(self, u: Array) -> Array:
-        return self.invariant.project_white(u) / jnp.sqrt(self.nu)
+        return self.invariant.project(u) / jnp.sqrt(self.nu)
 
     def covariance_product(self, x: Array) -> Array:
         return self.invariant.project(x) / self.nu

@@ -104,10 +104,6 @@ class Blocks(Invariant):
         own = self.split(x)
         return self.join([p.project(x) for p, x in zip(self.parts, own, strict=True)])
 
-    def project_white(self, u: Array) -> Array:
-        own = self.split(u)
-        return self.join([p.project_white(x) for p, x in zip(self.parts, own, strict=True)])
-
     def embed(self, z: Any) -> Array:
         z, ends = jnp.asarray(z), np.cumsum([part.dim for part in self.parts])[:-1]
         own = jnp.split(z, ends, axis=-1)

@@ -174,9 +174,6 @@ class Margins(Invariant):
         x = jnp.broadcast_to(x, (*x.shape[:-1], self.n))
         return self._sweep(self._sweep(x))  # twice: the first pass leaves its rounding
 
-    def project_white(self, u: Array) -> Array:
-        return self._sweep(u)
-
     def projected_variance(self, variance: Any) -> Array:
         variance = jnp.asarray(variance)
         variance = jnp.broadcast_to(variance, (*variance.shape[:-1], self.n))

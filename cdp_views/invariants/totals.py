@@ -182,17 +182,16 @@ class Totals(Invariant):
         return b * self.segments.spread(t / self._norm2(b))
 
     def project(self, x: Any) -> Array:
-        x = self.project_white(self._shaped("x", x))
+        x = self._shaped("x", x)
+        if self.weights is None:
+            x = x - self.segments.spread(self.segments.sum(x) / self.segments.sizes)
+        else:
+            b = self._weights_like(x.dtype)
+            x = x - b * self.segments.spread(self.segments.sum(b * x) / self._norm2(b))
         # let the anchor take the rounding, so that totals hold relative to small cells too
         residual = self.segments.spread(self.evaluate(x))
         b = self._weights_like(x.dtype)
         return x - jnp.where(self.anchor, residual / jnp.where(self.anchor, b, 1), 0)
-
-    def project_white(self, u: Array) -> Array:
-        if self.weights is None:
-            return u - self.segments.spread(self.segments.sum(u) / self.segments.sizes)
-        b = self._weights_like(u.dtype)
-        return u - b * self.segments.spread(self.segments.sum(b * u) / self._norm2(b))
 
     def projected_variance(self, variance: Any) -> Array:
         variance = jnp.asarray(variance)

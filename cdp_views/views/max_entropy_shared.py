@@ -12,7 +12,6 @@ from scipy import sparse
 from cdp_views._float64 import float64, in_float64
 from cdp_views._segments import once
 from cdp_views.deviation import Deviation
-from cdp_views.invariants._precision import Scaled
 from cdp_views.noise import Mixing
 from cdp_views.noise._quadrature import window
 from cdp_views.views._common import proper
@@ -57,9 +56,7 @@ class MaxEntropyShared(NoiseView):
         one, two = jax.random.split(key)
         shape, dtype = self.shape(sample_shape), jnp.result_type(float)
         s = self.mixing.sample(one, (*shape[:-1], 1), dtype)
-        x = s * self.law.colour(once(jax.random.normal(two, shape, dtype)))
-        # P/ν is drawn with white noise's rounding: once more, for draws much smaller than it
-        return self.invariant.project(x) if isinstance(self.law, Scaled) else x
+        return s * self.law.colour(once(jax.random.normal(two, shape, dtype)))
 
     def _log_density(self, noise: Array) -> Array:
         q = jnp.maximum(self.law.quadratic(noise), 0)
