@@ -157,6 +157,9 @@ class Invariant(ABC):
         same = [jnp.array_equiv(a, b) for a, b in zip(mine[0], theirs[0], strict=True)]
         return jnp.all(jnp.asarray(same)) if same else True
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n={self.n}, rank={self.rank})"
+
     def __and__(self, other: "Invariant") -> "Invariant":
         """Both invariants at once; `evaluate` gives the totals of the first, then the second."""
         from cdp_views.invariants.linear import linear, named  # the join is a linear system again

@@ -11,7 +11,6 @@ from jax import Array
 from jax.custom_derivatives import SymbolicZero
 from scipy import sparse
 
-from cdp_views._segments import once
 from cdp_views.invariants._precision import Precision
 
 if TYPE_CHECKING:
@@ -68,15 +67,20 @@ class Pivoted(Precision):
         return _sum_of_squares(self, x) if self.indefinite else super().quadratic(x)
 
     def colour(self, u: Array) -> Array:
-        seg, f = self.invariant.segments, self._ratio
-        free = once(jnp.where(self.pivot, 0, u * jax.lax.rsqrt(self._nu_rest)))
-        root = jnp.sqrt(self.kappa)
-        pull = self._nu_pivot / (root * (1 + root)) * seg.sum(self._weighed(free))
-        return self.settle(free - seg.spread(pull) * f / self._nu_rest)
+        seg, root = self.invariant.segments, jnp.sqrt(self.kappa)
+        cells, whole, free, rest = (self.pivot, self.nu, u), (), _free, _rest
+        if self.invariant.weights is not None:
+            b = self.invariant._weights_like(self.nu.dtype)
+            whole = (self._of_pivot(jnp.broadcast_to(b, self.nu.shape)),)
+            cells, free, rest = (*cells, b), _free_weighed, _rest_weighed
+        pull = self._nu_pivot / (root * (1 + root)) * seg.accumulate(free, cells, whole)
+        # x_m = −Σ F x_r once more over the cells: κ knows it only to the rounding of its own sums,
+        # many times that of x where a group is large
+        own = -seg.accumulate(rest, cells, (pull, *whole))
+        x = _rest(self.pivot, self.nu, u, seg.spread(pull), self._ratio)
+        return jnp.where(self.pivot, seg.spread(own), x)
 
     def settle(self, x: Array) -> Array:
-        # x_m = −Σ F x_r of these very x_r, whatever the scales: κ knows it only to the rounding of
-        # its own sums, many times that of x where a group is large
         rest = jnp.where(self.pivot, 0, x)
         own = -self.invariant.segments.sum(self._weighed(rest))
         return jnp.where(self.pivot, self.invariant.segments.spread(own), rest)
@@ -173,9 +177,7 @@ class Pivoted(Precision):
         if self.invariant.weights is None:
             return jnp.where(self.pivot, 0, b)
         whole = self.invariant.segments.spread(self._of_pivot(b))
-        return jnp.where(
-            self.pivot | ~self.invariant.segments.member, 0, b / jnp.where(whole != 0, whole, 1)
-        )
+        return jnp.where(self.pivot | ~self.invariant.segments.member, 0, _over(b, whole))
 
     def _of_pivot(self, x: Array) -> Array:
         """x at each group's pivot: (…, n) → (…, G)."""
@@ -190,14 +192,38 @@ class Pivoted(Precision):
         return rest if self.invariant.weights is None else self._ratio * rest
 
 
+def _free(pivot: Array, nu: Array, u: Array) -> Array:
+    """u_r/√ν_r."""
+    return jnp.where(pivot, 0, u * jax.lax.rsqrt(jnp.where(pivot, 1, nu)))
+
+
+def _free_weighed(pivot: Array, nu: Array, u: Array, b: Array, whole: Array) -> Array:
+    return _over(b, whole) * _free(pivot, nu, u)
+
+
+def _rest(pivot: Array, nu: Array, u: Array, pull: Array, f: Array | float = 1.0) -> Array:
+    """x_r = u_r/√ν_r − pull F_r/ν_r."""
+    return jnp.where(pivot, 0, _free(pivot, nu, u) - pull * f / jnp.where(pivot, 1, nu))
+
+
+def _rest_weighed(pivot: Array, nu: Array, u: Array, b: Array, pull: Array, whole: Array) -> Array:
+    f = _over(b, whole)
+    return f * _rest(pivot, nu, u, pull, f)
+
+
+def _over(b: Array, whole: Array) -> Array:
+    """F_r = b_r/b_m."""
+    return b / jnp.where(whole != 0, whole, 1)
+
+
 def _reduced_plain(pivot: Array, nu: Array, x: Array, own: Array) -> Array:
     """(x_r − x_m)/ν_r."""
     return jnp.where(pivot, 0, (x - own) / jnp.where(pivot, 1, nu))
 
 
 def _reduced(pivot: Array, nu: Array, x: Array, b: Array, own: Array, whole: Array) -> Array:
-    """F_r (x_r − F_r x_m)/ν_r with F_r = b_r/b_m."""
-    f = b / jnp.where(whole != 0, whole, 1)
+    """F_r (x_r − F_r x_m)/ν_r."""
+    f = _over(b, whole)
     return jnp.where(pivot, 0, f * (x - f * own) / jnp.where(pivot, 1, nu))
 
 
@@ -236,7 +262,9 @@ _sum_of_squares.defjvp(_sum_of_squares_jvp, symbolic_zeros=True)
 
 
 def _filled(tangent: Any) -> Any:
-    if not isinstance(tangent, SymbolicZero):
-        return tangent
-    zeros = np.zeros if tangent.dtype == jax.dtypes.float0 else jnp.zeros
-    return zeros(tangent.shape, tangent.dtype)
+    return _zeros(tangent) if isinstance(tangent, SymbolicZero) else tangent
+
+
+def _zeros(like: Any) -> Any:
+    zeros = np.zeros if like.dtype == jax.dtypes.float0 else jnp.zeros
+    return zeros(like.shape, like.dtype)

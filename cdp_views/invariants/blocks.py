@@ -20,7 +20,7 @@ from cdp_views.invariants.totals import Totals
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Blocks(Invariant):
     """V = V₁ ⊕ V₂ ⊕ …: disjoint totals keep their O(n) geometry beside totals that overlap.
 

@@ -104,7 +104,7 @@ def _widened(combination: sparse.csr_array, rows: np.ndarray, k: int) -> sparse.
     meta_fields=[],
     drop_fields=["row_names"],
 )
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Linear(Invariant):
     """The user's rows over a geometry with the same kernel; build it with `cdp.linear`."""
 

@@ -65,7 +65,7 @@ def margins(shape: Iterable[int], keep: Iterable[Any]) -> Invariant:
     data_fields=["free"],
     meta_fields=["sizes", "keep", "sweep"],
 )
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Margins(Invariant):
     """Two or more margins of a table, none of which contains all others; see `margins`.
 

@@ -27,7 +27,7 @@ from cdp_views.precision.dual_basis import echelon
     data_fields=["reflectors", "triangle", "leverages", "table", "pivots"],
     meta_fields=["cells", "order"],
 )
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Orthonormal(Invariant):
     """V as the complement of `rank` orthonormal columns Q, kept as Householder reflectors.
 

@@ -56,7 +56,7 @@ def totals(
     meta_fields=["even"],
     drop_fields=["group_names"],
 )
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Totals(Invariant):
     """Disjoint weighted totals; build it with `cdp.totals`.
 

@@ -139,7 +139,8 @@ def test_scales_given_a_cell(law, key):
 
 
 def test_no_second_moment(float64):
-    for df, first, second in ((1.0, np.inf, np.inf), (2.0, np.sqrt(np.pi), np.inf), (3.0, None, 3.0)):
+    cases = ((1.0, np.inf, np.inf), (2.0, np.sqrt(np.pi), np.inf), (3.0, None, 3.0))
+    for df, first, second in cases:
         mixing = mixing_of(dist.StudentT(df, 0.0, 1.0))
         assert mixing.second_moment == second
         if first is not None:
