@@ -7,10 +7,12 @@ from jax import Array
 
 from cdp_views._checks import UnsupportedError
 from cdp_views.invariants import Bounds, Invariant, Precision, Region, region_of
+from cdp_views.noise.mixing import Rayleigh
 from cdp_views.views import _shared
 from cdp_views.views._gaussian import GaussianView
 from cdp_views.views._mixture import NoiseView, is_disjoint
 from cdp_views.views.conditioned_laplace import ConditionedLaplace
+from cdp_views.views.conditioned_mixture import ConditionedMixture
 from cdp_views.views.conditioned_overlapping import ConditionedOverlapping
 from cdp_views.views.conditioned_whole import ConditionedWhole
 
@@ -30,14 +32,20 @@ class ConditionedNormal(GaussianView):
         return shift - law.covariance_product(law.nu * shift)
 
 
-def _laplace(invariant: Invariant, *args: Any, **kwargs: Any) -> NoiseView:
-    make = ConditionedLaplace if is_disjoint(invariant) else ConditionedOverlapping
-    return make(invariant, *args, **kwargs)
+def _laplace(invariant: Invariant, *args: Any, shift: Any, **kwargs: Any) -> NoiseView:
+    if not is_disjoint(invariant):
+        return ConditionedOverlapping(invariant, *args, shift=shift, **kwargs)
+    if shift is None:
+        return ConditionedLaplace(invariant, *args, **kwargs)
+    return ConditionedMixture(invariant, *args, mixing=Rayleigh(), shift=shift, **kwargs)
 
 
 _CLASSES: dict[str, Any] = {
     "normal": ConditionedNormal,
     "laplace": _laplace,
+    "student-t": ConditionedMixture,
+    "logistic": ConditionedMixture,
+    "scale mixture": ConditionedMixture,
     "discrete-laplace": partial(ConditionedWhole, family="discrete-laplace"),
     "discrete-normal": partial(ConditionedWhole, family="discrete-normal"),
 }
@@ -93,6 +101,8 @@ def Conditioned(
         return _within(base, region_of(invariant), total, validate_args)
     cls, pieces = _shared.choose(base, invariant, _CLASSES, "Conditioned")
     shift = _shared.shift_to(invariant, pieces.loc, total)
+    if cls is ConditionedMixture:
+        cls = partial(cls, mixing=pieces.mixing)
     return cls(
         invariant,
         pieces.loc,

@@ -1,0 +1,252 @@
+"""What conditioning needs of each mixing law: its density, characteristic function, tilted scales.
+
+φ(t) = E e^{−t²s²/2} is the characteristic function of s·Z, and given ω a cell's scale has the law
+∝ h(s) e^{−a²s²/2}, a = cω. With u = log s that law is log-concave if the law of log s is, and so is
+that of log ω (a convolution and a product of log-concave functions; Prékopa 1973).
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial, singledispatch
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.special import logsumexp
+from numpyro.distributions import constraints
+
+from cdp_views import _checks
+from cdp_views._float64 import in_float64
+from cdp_views.noise import Mixing
+from cdp_views.noise._quadrature import window
+from cdp_views.noise.mixing import InverseChi, Rayleigh
+from cdp_views.noise.numerical import DoubledKolmogorov, Given
+from cdp_views.precision import characteristic_of_shift as shifted
+from cdp_views.precision.bessel import log_power_bessel
+from cdp_views.precision.omega_tangents import Tent, draw, tent
+
+_NODES = 385
+_TABLE = (-12.0, 30.0, 2101)
+
+
+# densities and moment generating functions
+
+
+@singledispatch
+def log_base(mixing: Mixing, z: Array) -> Array:
+    """The log-density of s·Z."""
+    return mixing.log_elliptical(z * z, 1)
+
+
+@log_base.register
+def _(_mixing: Rayleigh, z: Array) -> Array:
+    return -jnp.abs(z) - math.log(2)
+
+
+@log_base.register
+def _(_mixing: DoubledKolmogorov, z: Array) -> Array:
+    return -jnp.abs(z) - 2 * jnp.log1p(jnp.exp(-jnp.abs(z)))
+
+
+@singledispatch
+def log_mgf_of(_mixing: Mixing) -> Callable[[Array], Array] | None:
+    """log E e^{x s·Z} for complex x with its first pole at 1, where there is one."""
+    return None
+
+
+@log_mgf_of.register
+def _(_mixing: Rayleigh) -> Callable[[Array], Array]:
+    return shifted.laplace
+
+
+@log_mgf_of.register
+def _(_mixing: DoubledKolmogorov) -> Callable[[Array], Array]:
+    return shifted.logistic
+
+
+# characteristic functions
+
+
+@singledispatch
+def log_characteristic(mixing: Mixing, t: Array) -> Array:
+    """log φ(t), t ≥ 0, elementwise."""
+    return _by_quadrature(mixing, t)
+
+
+@log_characteristic.register
+def _(_mixing: Rayleigh, t: Array) -> Array:
+    return -jnp.log1p(t * t)
+
+
+@log_characteristic.register
+def _(_mixing: DoubledKolmogorov, t: Array) -> Array:
+    y = math.pi * t
+    small = y < 0.1
+    square = jnp.where(small, y, 0) ** 2
+    series = square * (-1 / 6 + square * (1 / 180 - square * (1 / 2835 - square / 37800)))
+    far = jnp.where(small, 1, y)
+    direct = jnp.log(2 * far) - far - jnp.log1p(-jnp.exp(-2 * far))
+    return jnp.where(small, series, direct)
+
+
+@log_characteristic.register
+def _(mixing: InverseChi, t: Array) -> Array:
+    """x^ν K_ν(x)/(2^{ν−1} Γ(ν)) at x = √df t, ν = df/2, where df is a whole number."""
+    if not _whole(mixing.df):
+        return _by_quadrature(mixing, t)
+    df = jnp.asarray(mixing.df, t.dtype)
+    half = df / 2
+    return log_power_bessel(half, jnp.sqrt(df) * t) - log_power_bessel(half, jnp.zeros_like(t))
+
+
+def _whole(df: Any) -> bool:
+    return _checks.is_concrete(df) and bool(np.all(np.asarray(df) == np.round(np.asarray(df))))
+
+
+def _by_quadrature(mixing: Mixing, t: Array) -> Array:
+    u, g = log_scale_line(mixing, t.dtype)
+    whole = logsumexp(g)
+
+    def at(t: Array) -> Array:
+        return logsumexp(g - 0.5 * (t[..., None] * jnp.exp(u)) ** 2, -1) - whole
+
+    return at(t)
+
+
+def log_scale_line(mixing: Mixing, dtype: Any) -> tuple[Array, Array]:
+    """u = log s (J,) and its log-density there, down to 84 nats below the peak."""
+    density = log_density_of_log(mixing)
+    ends = window(lambda u: density(u) / 2, (), dtype)
+    u = jnp.linspace(ends[0], ends[-1], _NODES, dtype=dtype)
+    g = density(u)
+    return u, jnp.where(jnp.isnan(g), -jnp.inf, g)
+
+
+def log_density_of_log(mixing: Mixing) -> Callable[[Array], Array]:
+    """u ↦ log h(e^u) + u, elementwise."""
+    if isinstance(mixing, InverseChi):
+        df = jnp.asarray(mixing.df)
+
+        def student(u: Array) -> Array:
+            own = (
+                df.astype(u.dtype) if u.ndim and df.shape[-1] == u.shape[-1] else df.reshape(-1)[0]
+            )
+            return InverseChi(own).log_density(jnp.exp(u)) + u
+
+        return student
+    return lambda u: mixing.log_density(jnp.exp(u)) + u
+
+
+class Table(NamedTuple):
+    """log φ and its slope on a grid of log t, for cubic interpolation (to about 1e-9)."""
+
+    value: Array
+    slope: Array
+
+    @staticmethod
+    def of(mixing: Mixing, dtype: Any) -> "Table":
+        """One table for all cells."""
+        low, high, count = _TABLE
+        v = jnp.linspace(low, high, count, dtype=dtype)
+        return Table(
+            *jax.jvp(lambda v: log_characteristic(mixing, jnp.exp(v)), (v,), (jnp.ones_like(v),))
+        )
+
+    def __call__(self, v: Array) -> Array:
+        """log φ(e^v)."""
+        low, high, count = _TABLE
+        h = (high - low) / (count - 1)
+        place = jnp.clip((v - low) / h, 0, count - 1)
+        k = jnp.minimum(place.astype(jnp.int32), count - 2)
+        s = place - k
+        y0, y1, d0, d1 = self.value[k], self.value[k + 1], self.slope[k] * h, self.slope[k + 1] * h
+        cubic = y0 + s * (d0 + s * (3 * (y1 - y0) - 2 * d0 - d1 + s * (2 * (y0 - y1) + d0 + d1)))
+        return cubic + (jnp.maximum(v, high) - high) * self.slope[-1]
+
+
+# scales given a = cω
+
+
+def draw_squares(key: Array, mixing: Mixing, a: Array) -> Array:
+    """s² of every cell, s from h(s) e^{−a²s²/2}: exact, (*a.shape)."""
+    if isinstance(mixing, Rayleigh):
+        e = jax.random.exponential(key, a.shape, a.dtype)
+        return 2 * jnp.maximum(e, jnp.finfo(a.dtype).eps ** 2) / (1 + a * a)
+    line = log_density_of_log(mixing)
+
+    def tilted(u: Array) -> Array:
+        return line(u) - 0.5 * (a * jnp.exp(u)) ** 2
+
+    mode, width = _peak(mixing, a)
+    slope = partial(_slope, tilted)
+    left, right = mode - width, mode + width
+    hat: Tent = tent(left, right, (tilted(left), tilted(right)), (slope(left), slope(right)))
+    return jnp.exp(2 * draw(key, hat, tilted, a.shape))
+
+
+def _slope(function: Callable[[Array], Array], u: Array) -> Array:
+    return jax.jvp(function, (u,), (jnp.ones_like(u),))[1]
+
+
+@singledispatch
+def _peak(mixing: Mixing, a: Array) -> tuple[Array, Array]:
+    """About the mode of log s given a, and its width; any is valid, these are efficient."""
+    u = log_scale_line(mixing, a.dtype)[0]
+    g1 = _slope(log_density_of_log(mixing), u)
+    g1 = jnp.where(jnp.isnan(g1), 0, g1)
+    bend = jnp.maximum(-jnp.gradient(g1, u[1] - u[0]), 1e-6)
+    # at the mode g′(u) = a² e^{2u}: ½ log g′ − u falls in u
+    log_a = jnp.where(g1 > 0, 0.5 * jnp.log(jnp.where(g1 > 0, g1, 1)) - u, -1e30)
+    mode = jnp.interp(jnp.log(jnp.maximum(a, 1e-30)), log_a[::-1], u[::-1])
+    curved = jnp.interp(mode, u, bend) + 2 * (a * jnp.exp(mode)) ** 2
+    return mode, 1 / jnp.sqrt(curved)
+
+
+@_peak.register
+def _(mixing: InverseChi, a: Array) -> tuple[Array, Array]:
+    df = jnp.asarray(mixing.df, a.dtype)
+    square = 2 * df / (df + jnp.sqrt(df * df + 4 * a * a * df))
+    return 0.5 * jnp.log(square), 1 / jnp.sqrt(2 * a * a * square + 2 * df / square)
+
+
+# which laws can be drawn, and how far
+
+WAY_OUT = (
+    "Exact draws need a `mixing` on (0, ∞) whose logarithm has a log-concave density (Gamma, "
+    "LogNormal, Weibull, HalfCauchy, InverseGamma have). Its log_prob is exact: draw with NUTS."
+)
+
+
+def one_law(mixing: Mixing) -> bool:
+    """Whether all cells have the same mixing law, seen from shapes."""
+    return all(np.ndim(leaf) == 0 or np.shape(leaf) == (1,) for leaf in jax.tree.leaves(mixing))
+
+
+def require_known(mixing: Mixing) -> None:
+    """Raise where no characteristic function of these laws is at hand."""
+    if one_law(mixing) or (isinstance(mixing, InverseChi) and _whole(mixing.df)):
+        return
+    raise _checks.UnsupportedError(
+        f"cdp.Conditioned of {mixing.family} noise needs one mixing law for all cells (or, for "
+        "Student-t, whole numbers df). Put sizes into `scale`."
+    )
+
+
+def has_variance(mixing: Mixing) -> Any:
+    """Whether a cell given its total has a variance: a density's tail is squared by it."""
+    return jnp.asarray(mixing.df) > 0.5 if isinstance(mixing, InverseChi) else jnp.asarray(True)
+
+
+@in_float64
+def drawable(mixing: Mixing) -> bool:
+    """Whether log s has a log-concave density on the whole line, seen on a fine grid."""
+    if not isinstance(mixing, Given):
+        return True
+    if mixing.law.support not in (constraints.positive, constraints.nonnegative):
+        return False
+    u, g = log_scale_line(mixing, np.float64)
+    g1 = np.asarray(_slope(log_density_of_log(mixing), u))
+    g1 = g1[np.isfinite(np.asarray(g)) & np.isfinite(g1)]
+    return bool(np.all(np.diff(g1) <= 1e-8 * (1 + np.abs(g1[1:]))))

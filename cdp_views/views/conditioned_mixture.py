@@ -1,0 +1,303 @@
+"""Conditioned Student-t, logistic and other scale mixtures, and any of them at a given total."""
+
+from functools import partial
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from scipy import sparse
+
+from cdp_views import _checks
+from cdp_views._float64 import float64, in_float64
+from cdp_views.invariants import Invariant, Totals
+from cdp_views.loss import BoundedLoss
+from cdp_views.noise import Mixing
+from cdp_views.noise.mixing import Rayleigh
+from cdp_views.noise.numerical import DoubledKolmogorov
+from cdp_views.precision.characteristic_of_shift import Nodes, average
+from cdp_views.support import AffineSubspace
+from cdp_views.views import conditioned_characteristic as law_of
+from cdp_views.views import conditioned_omega
+from cdp_views.views._common import proper
+from cdp_views.views._mixture import NoiseView, disjoint, host_scale
+
+_SMALLEST = 1e-3  # chance of acceptance at a given total
+_ROUNDS = 20_000
+_WORST = 1e-6  # relative error of a normaliser that is let through
+
+
+@final
+class ConditionedMixture(NoiseView):
+    """Π p(x_i) given A y = total, for cells loc_i + λ_i s_i Z_i; build it with `cdp.Conditioned`.
+
+    Density Π p_i(x_i)/(√det AAᵀ · f(τ)) with f the density of the totals' noise at
+    τ = total − A loc, by quadrature. Drawn by ω (numerics.md, §5), then scales, then the Gaussian
+    given A x = τ; for τ ≠ 0 scales are kept with probability exp(−½ Σ τ²/S), S = Σ b_i²σ_i².
+    """
+
+    kind = "conditioned"
+    pytree_data_fields = ("mixing", "shift", "nodes")
+
+    def __init__(
+        self,
+        invariant: Invariant,
+        loc: Any,
+        scale: Any,
+        batch_shape: tuple[int, ...],
+        mixing: Mixing,
+        *,
+        shift: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        groups = disjoint(invariant)
+        law_of.require_known(mixing)
+        self.mixing, self.shift = mixing, shift
+        if _checks.is_concrete(invariant, scale, shift, mixing):
+            self.nodes = _exact_nodes(groups, mixing, scale, shift)
+            _require_accurate(self.nodes, mixing)
+        else:
+            own = None if shift is None else jnp.asarray(shift)
+            self.nodes = _nodes(groups, mixing, jnp.asarray(proper(scale)), own)
+        super().__init__(invariant, loc, scale, batch_shape, validate_args=validate_args)
+
+    @property
+    def noise_name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The base's family."""
+        return self.mixing.family
+
+    @property
+    def groups(self) -> Totals:
+        """The disjoint totals behind the invariant."""
+        return disjoint(self.invariant)
+
+    @property
+    def centre(self) -> Any:
+        """A point of the support: loc, moved to the total by the shortest step."""
+        if self.shift is None:
+            return self.loc
+        return self.loc + self.shift
+
+    @property
+    def support(self) -> AffineSubspace:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return AffineSubspace(self.invariant, origin=self.centre)
+
+    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Array:
+        noise = self.sample_noise(key, sample_shape)
+        return jnp.asarray(self.centre, noise.dtype) + noise
+
+    def sample_noise(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
+        """Draws of Y − centre, which keeps every total: (*sample_shape, …, n)."""
+        if _checks.is_concrete(self.mixing) and not law_of.drawable(self.mixing):
+            raise self._refuse("sample", law_of.WAY_OUT)
+        one, two, three = jax.random.split(key, 3)
+        shape, dtype = self.shape(sample_shape), jnp.result_type(float)
+        u = jax.random.normal(two, shape, dtype)
+        groups, lam = self.groups, jnp.asarray(proper(self.scale), dtype)
+        if self.shift is None:
+            variance = lam**2 * self._squares(one, shape)
+            noise = groups.restrict(1 / variance).colour(u)
+        else:
+            shift = jnp.asarray(self.shift, dtype)
+            variance, tau = self._squares_at(one, shape, groups.evaluate(shift))
+            b = groups._weights_like(dtype)
+            size = groups.segments.sum(b * b * variance)
+            share = b * variance * groups.segments.spread(tau / size)
+            # exactly in ker A: what both ends leave of their totals is rounding
+            noise = groups.restrict(1 / variance).colour(u) + groups.project(share - shift)
+        free = lam * jnp.sqrt(self.mixing.sample(three, shape, dtype) ** 2) * u
+        return jnp.where(groups.segments.member, noise, free)
+
+    def _squares(self, key: Array, shape: tuple[int, ...]) -> Array:
+        """s² of every cell under the law at the base's own totals."""
+        one, two = jax.random.split(key)
+        dtype = jnp.result_type(float)
+        c = _c(self.groups, jnp.asarray(proper(self.scale), dtype))
+        a = conditioned_omega.draw_a(one, self.mixing, c, self.groups.segments, shape)
+        return law_of.draw_squares(two, self.mixing, a)
+
+    def _squares_at(self, key: Array, shape: tuple[int, ...], tau: Array) -> tuple[Array, Array]:
+        """λ²s² under the law at τ, by rejection from the law at 0, group by group."""
+        self._require_chance()
+        groups, dtype = self.groups, jnp.result_type(float)
+        lam, b = jnp.asarray(proper(self.scale), dtype), groups._weights_like(dtype)
+        rows = (*shape[:-1], groups.rank)
+        half = jnp.broadcast_to(tau * tau / 2, rows)
+
+        def again(state: tuple[Array, ...]) -> tuple[Array, ...]:
+            key, variance, done, rounds = state
+            key, one, two = jax.random.split(key, 3)
+            new = lam**2 * self._squares(one, shape)
+            size = groups.segments.sum(b * b * new)
+            e = jax.random.exponential(two, rows, dtype)
+            keep = (half <= e * size) & ~done | (groups.segments.sizes == 1)
+            cells = groups.segments.spread(keep.astype(dtype)) > 0
+            variance = jnp.where(cells, new, variance)
+            return key, variance, done | keep, rounds + 1
+
+        def unfinished(state: tuple[Array, ...]) -> Array:
+            return ~jnp.all(state[2]) & (state[3] < _ROUNDS)
+
+        start = (key, jnp.ones(shape, dtype), jnp.zeros(rows, bool), jnp.asarray(0))
+        _, variance, done, _ = lax.while_loop(unfinished, again, start)
+        lost = groups.segments.spread((~done).astype(dtype)) > 0
+        return jnp.where(lost, jnp.nan, variance), tau
+
+    def _require_chance(self) -> None:
+        """f(τ)/f(0) is the chance that scales are kept."""
+        if not _checks.is_concrete(self.nodes, self.scale, self.mixing):
+            return
+        at_zero = _exact_nodes(self.groups, self.mixing, self.scale, None).log_f
+        chance = np.exp(np.asarray(self.nodes.log_f) - np.asarray(at_zero))
+        chance = np.where(np.asarray(self.groups.segments.sizes) == 1, 1, chance)
+        if np.min(chance, initial=1) < _SMALLEST:
+            raise self._refuse(
+                "sample",
+                "`total` is so far from loc's own that exact draws are kept less than once in "
+                "1000. Move loc nearer to it, or draw with NUTS: log_prob is exact.",
+            )
+
+    def _log_density(self, noise: Array) -> Array:
+        groups, dtype = self.groups, noise.dtype
+        scale = jnp.asarray(proper(self.scale), dtype)
+        x = noise if self.shift is None else noise + jnp.asarray(self.shift, dtype)
+        cells = law_of.log_base(self.mixing, x / scale) - jnp.log(scale)
+        weights = groups._weights_like(dtype)
+        per_group = jnp.asarray(self.nodes.log_f, dtype) + 0.5 * jnp.log(groups._norm2(weights))
+        return jnp.sum(cells, -1) - jnp.sum(per_group, -1)
+
+    @property
+    def mean(self) -> Array:
+        """E Y: loc for loc's own totals (also where the base has no mean)."""
+        if self.shift is None:
+            return jnp.broadcast_to(jnp.asarray(self.loc), self.shape())
+        return jnp.broadcast_to(jnp.asarray(self.loc) + self._first, self.shape())
+
+    @property
+    def variance(self) -> Array:
+        """Marginal variances, by quadrature; inf where they do not exist (Student-t, df ≤ ½)."""
+        groups, segments = self.groups, self.groups.segments
+        lam, tau, b = self._numbers()
+        c, sign = _c(groups, lam), jnp.sign(b)
+
+        def others(z: Array) -> Array:  # m_i times what the other cells of the group add to b·X
+            m = conditioned_omega.slopes(self.mixing, c * z)
+            return m * (_spread_sum(segments, c * m) - c * m)
+
+        inside = jnp.where(segments.member, c, 1)
+        cross = lam * lam / inside * self._average(others)
+        # b_i E X_i² = τ E X_i − Σ_{j≠i} b_j E X_i X_j
+        first = 0.0 if tau is None else self._first
+        pull = 0.0 if tau is None else sign * lam / inside * segments.spread(tau) * first
+        square = pull - cross
+        own = self.mixing.second_moment * lam**2
+        value = jnp.where(segments.member, square - jnp.asarray(first) ** 2, own)
+        value = jnp.where(law_of.has_variance(self.mixing) | ~segments.member, value, jnp.inf)
+        alone = segments.spread((segments.sizes == 1).astype(value.dtype)) > 0
+        return jnp.broadcast_to(jnp.where(alone, 0, value), self.shape())
+
+    def covariance_product(self, x: Any) -> Array:
+        x = jnp.asarray(x)
+        groups, segments = self.groups, self.groups.segments
+        lam, tau, b = self._numbers()
+        c, sign = _c(groups, lam), jnp.sign(b)
+
+        def others(z: Array) -> Array:
+            m = sign * lam * conditioned_omega.slopes(self.mixing, c * z)
+            return m * (_spread_sum(segments, m * x) - m * x)
+
+        product = self.variance * x + self._average(others)
+        if tau is not None:
+            first = self._first
+            product = product - first * (segments.spread(segments.sum(first * x)) - first * x)
+        return product
+
+    @property
+    def _first(self) -> Array:
+        """E X of every cell, given its group's total."""
+        groups = self.groups
+        lam, tau, b = self._numbers()
+        if tau is None:
+            return jnp.zeros_like(lam)
+        c = _c(groups, lam)
+        towards = jnp.sign(b) * groups.segments.spread(jnp.sign(tau))
+        mean = self._average(lambda z: conditioned_omega.slopes(self.mixing, c * z))
+        alone = groups.segments.spread((groups.segments.sizes == 1).astype(lam.dtype)) > 0
+        exact = groups.segments.spread(tau) / jnp.where(alone, b, 1)
+        return jnp.where(alone, exact, towards * lam * mean)
+
+    def _average(self, function: Any) -> Array:
+        return average(self.nodes, self.groups.segments, function)
+
+    def _numbers(self) -> tuple[Array, Array | None, Array]:
+        """λ (…, n), τ (…, G) and b (n,)."""
+        lam = jnp.asarray(proper(self.scale))
+        lam = jnp.broadcast_to(lam, (*lam.shape[:-1], self.groups.n))
+        tau = None if self.shift is None else self.groups.evaluate(self.shift)
+        return lam, tau, self.groups._weights_like(lam.dtype)
+
+    def entropy(self) -> Array:
+        """Not in closed form."""
+        raise self._refuse("entropy", "Estimate it as the mean of −log_prob over draws.")
+
+    def loss(self, differences: sparse.csr_array, query: Any = None) -> BoundedLoss:
+        """Laplace and logistic: the largest loss Σ|v_i|/λ_i of every difference v, exact."""
+        if query is not None or not isinstance(self.mixing, Rayleigh | DoubledKolmogorov):
+            raise self._refuse("loss", "Pass key= for an estimate from draws.")
+        if self.shift is not None:
+            raise self._refuse("loss", "A release keeps loc's own totals: leave `total` out.")
+        return BoundedLoss(abs(differences) @ (1 / host_scale(self, "loss")))
+
+    @in_float64
+    def loss_draws(self, key: Array, differences: sparse.csr_array, draws: int) -> np.ndarray:
+        """Draws of the privacy loss of every difference, (m, draws): no normaliser is needed."""
+        scale = float64(host_scale(self, "loss_draws"))
+        z = jax.jit(lambda key: self.sample_noise(key, (draws,)))(key) / scale
+        moved = float64(differences.toarray()) / scale
+        base = jax.jit(lambda z: jnp.sum(law_of.log_base(self.mixing, z), -1))
+        here = np.asarray(base(z))
+        return np.stack([here - np.asarray(base(z + v)) for v in moved])
+
+    def deviation(self, workload: Any = None) -> Any:
+        """Not exact: evaluators estimate it from draws when given `key=`."""
+        raise self._refuse("deviation", "Pass key= to the evaluator for an estimate from draws.")
+
+
+@partial(jax.jit)
+def _nodes(groups: Any, mixing: Mixing, scale: Array, shift: Array | None) -> Nodes:
+    tau = None if shift is None else groups.evaluate(shift)
+    return conditioned_omega.quadrature(mixing, _c(groups, scale), groups.segments, tau)
+
+
+@in_float64
+def _exact_nodes(groups: Any, mixing: Mixing, scale: Any, shift: Any) -> Nodes:
+    shift = None if shift is None else float64(shift)
+    nodes = conditioned_omega_nodes(groups, mixing, float64(scale), shift)
+    return Nodes(*(np.asarray(part) for part in nodes))
+
+
+def conditioned_omega_nodes(groups: Any, mixing: Mixing, scale: Array, shift: Any) -> Nodes:
+    """The quadrature of concrete numbers, compiled for this mixing law."""
+    tau = None if shift is None else groups.evaluate(shift)
+    c = _c(groups, scale)
+    run = jax.jit(lambda c, tau: conditioned_omega.quadrature(mixing, c, groups.segments, tau))
+    return run(c, tau)
+
+
+def _require_accurate(nodes: Nodes, mixing: Mixing) -> None:
+    error = float(np.max(np.asarray(conditioned_omega.quadrature_error(nodes)), initial=0))
+    if not error < _WORST:
+        raise _checks.UnsupportedError(
+            f"The normaliser of {mixing.family} noise at this `total` is known only to {error:.0e} "
+            "(relative). Move loc nearer to the total, or use dist.Laplace or dist.Logistic."
+        )
+
+
+def _c(groups: Any, scale: Array) -> Array:
+    c = jnp.abs(groups._weights_like(scale.dtype)) * scale
+    return jnp.broadcast_to(c, (*scale.shape[:-1], groups.n))
+
+
+def _spread_sum(segments: Any, x: Array) -> Array:
+    return segments.spread(lax.complex(segments.sum(x.real), segments.sum(x.imag)))
