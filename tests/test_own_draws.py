@@ -1,5 +1,7 @@
 """Every draw is on its subspace to rounding, however adversarial weights, scales and groups are."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -71,9 +73,20 @@ def test_own_draws_are_in_the_support(view, precision):
     assert bool(jnp.all(jax.jit(lambda law, x: law.support(x))(law, draws)))
     assert exact_miss(inv, draws, precision) < LIMIT
     # the measure sees a pivot that is a few roundings off
-    pivot = law._push.law.pivot
-    wrong = jnp.where(pivot, draws * (1 + 64 * jnp.finfo(precision).eps), draws)
+    form, eps = law._push.law, jnp.finfo(precision).eps
+    wrong = jnp.where(form.pivot, draws * (1 + 64 * eps), draws)
     assert exact_miss(inv, wrong, precision) > LIMIT
+    if view is cdp.MaxEntropy and precision == jnp.float64:
+        assert exact_miss(inv, by_kappa(form, (3, inv.n)), precision) > LIMIT
+
+
+@partial(jax.jit, static_argnums=1)
+def by_kappa(form, shape):
+    """Draws whose pivot is −(Σ F free)/√κ, which in exact numbers is the same."""
+    u, seg = jax.random.normal(jax.random.key(1), shape), form.invariant.segments
+    free = jnp.where(form.pivot, 0, u * jax.lax.rsqrt(form._nu_rest))
+    own = -seg.sum(form._weighed(free)) / jnp.sqrt(form.kappa)
+    return jnp.where(form.pivot, seg.spread(own), form.colour(u))
 
 
 def test_own_draws_of_a_weighted_image(precision):
