@@ -13,7 +13,9 @@ from cdp_views.views import _shared
 from cdp_views.views._gaussian import GaussianView
 from cdp_views.views._image import Image
 from cdp_views.views._pushed import PushedView
+from cdp_views.views.imaged_l1 import CheapestLaplace, CheapestNormal
 from cdp_views.views.imaged_laplace import ImagedLaplace
+from cdp_views.views.imaged_mixture import ImagedLogistic, ImagedScaleMixture, ImagedStudentT
 from cdp_views.views.imaged_region import ImagedRegion
 from cdp_views.views.imaged_whole import ImagedWhole
 
@@ -33,11 +35,24 @@ class ImagedNormal(GaussianView):
         return shift - law.metric.covariance_product(law.weight * shift)
 
 
+_PLAIN = ("normal", "laplace", "discrete-laplace", "discrete-normal")
+
 _CLASSES: dict[str, Any] = {
     "normal": ImagedNormal,
     "laplace": ImagedLaplace,
+    "student-t": ImagedStudentT,
+    "logistic": ImagedLogistic,
+    "scale mixture": ImagedScaleMixture,
     "discrete-laplace": partial(ImagedWhole, family="discrete-laplace"),
     "discrete-normal": partial(ImagedWhole, family="discrete-normal"),
+}
+
+_CHEAPEST: dict[str, Any] = {
+    "normal": CheapestNormal,
+    "laplace": CheapestLaplace,
+    "student-t": partial(ImagedStudentT, metric="l1"),
+    "logistic": partial(ImagedLogistic, metric="l1"),
+    "scale mixture": partial(ImagedScaleMixture, metric="l1"),
 }
 
 
@@ -52,24 +67,36 @@ def Imaged(
 ) -> PushedView | ImagedWhole | ImagedRegion:
     """The base distribution with every world moved to its closest world (belief *update*).
 
-    The law of argmin_{z : A z = total} Σ w_i (y_i − z_i)², y ~ base.
+    The law of argmin_{z : A z = total} Σ w_i (y_i − z_i)², or Σ w_i |y_i − z_i|, y ~ base.
 
     Normal: Σ = ΠΔΠᵀ with Δ = diag σ² and Π the projection; w = 1/σ² gives the conditioned Normal.
 
     Laplace: moments as for Normal with σ² = 2λ²; the density by integrating along each group's
-    fibre (disjoint or nested totals; others can be drawn, and `TransformReparam` is their exact
-    augmented model). Pure ε of a difference v is min_w ‖(v + uw)/λ‖₁, exact.
+    fibre, in closed form. Pure ε of a difference v is min_w ‖(v + uw)/λ‖₁, exact.
+
+    StudentT, Logistic, ScaleMixture: Σ = E s² · ΠΛ²Πᵀ (inf where E s² is); the density by
+    quadrature along the fibre, to 1e-9 (`ImagedMixture` says where).
+
+    These densities are for disjoint or nested totals. Overlapping ones are drawn exactly; their
+    density has an estimate, `log_prob_estimate(value, key)`, and in a model
+    `cdp.observe_imaged(name, view, value)` is exact.
+
+    metric="l1" (disjoint or nested totals): the cells of largest |b_i|/w_i in their group move,
+    since each unit of the total is cheapest there. A single such cell takes the whole residual
+    (all others keep the base's noise as it is); tied ones take equal shares of it, which makes a
+    plain total without weights the same as "l2".
 
     DiscreteLaplace, DiscreteNormal (plain totals): each cell of a group of m moves by ⌊s/m⌋ for the
     group's residual s, and s mod m cells drawn at random by one more: all such worlds are equally
     close, so the draw is part of the mechanism. Totals hold with `==`.
 
     Args:
-        base: dist.Normal, dist.Laplace, cdp.DiscreteLaplace or cdp.DiscreteNormal over the cells,
-            loc = the true answers (…, n), scale a number or (…, n).
+        base: dist.Normal, dist.Laplace, dist.StudentT, dist.Logistic, cdp.ScaleMixture,
+            cdp.DiscreteLaplace or cdp.DiscreteNormal over the cells, loc = the true answers
+            (…, n), scale a number or (…, n).
         invariant: what must hold exactly; joined by `&` with cdp.nonnegative(n) or
             cdp.bounds(B, lower), the closest table within the bounds is taken (`ImagedRegion`).
-        metric: "l2"; "l1" is not in this version.
+        metric: "l2", the squared distance, or "l1".
         weights: w (n,), positive: what moving each cell costs; `None` for equal.
         total: `None` for the base's own totals A·loc (a release); else (k,) or (…, k).
 
@@ -100,12 +127,9 @@ def Imaged(
         region = region_of(invariant)
         flat = Imaged(base, region.equalities, validate_args=validate_args)
         return ImagedRegion(region, flat, validate_args=validate_args)
-    if metric == "l1":
-        raise _checks.UnsupportedError(
-            '`metric="l1"` is not in this version. Use metric="l2", with weights= if cells should '
-            "move at different costs."
-        )
-    cls, pieces = _shared.choose(base, invariant, _CLASSES, "Imaged")
+    table = _CLASSES if metric == "l2" else _CHEAPEST
+    cls, pieces = _shared.choose(base, invariant, table, "Imaged")
+    more = {} if pieces.family in _PLAIN else {"mixing": pieces.mixing}
     if weights is not None:
         if np.shape(weights) not in ((), (1,), (invariant.n,)):
             raise ValueError(
@@ -124,4 +148,5 @@ def Imaged(
         weights=weights,
         shift=shift,
         validate_args=validate_args,
+        **more,
     )
