@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .views import Conditioned as Conditioned
     from .views import Imaged as Imaged
     from .views import MaxEntropy as MaxEntropy
+    from .views import observe_imaged as observe_imaged
 
 __version__ = "0.1.0"
 
@@ -59,6 +60,7 @@ _ROOM_OF = {
     "DiscreteLaplace": "noise",
     "DiscreteNormal": "noise",
     "MaxEntropy": "views",
+    "observe_imaged": "views",
     "Conditioned": "views",
     "Imaged": "views",
     "solve_max_entropy": "maxent",

@@ -15,6 +15,7 @@ from cdp_views.views._common import proper
 from cdp_views.views._image import Image
 from cdp_views.views._mixture import disjoint, host_scale, laplace_loss_draws
 from cdp_views.views._pushed import PushedView
+from cdp_views.views.imaged_fibre import DensityEstimate, log_prob_estimate
 
 
 class ImagedLaplace(PushedView):
@@ -49,6 +50,10 @@ class ImagedLaplace(PushedView):
         free = jnp.where(segments.member, 0, -jnp.abs(noise) / scale)
         cells = jnp.sum(free - jnp.broadcast_to(jnp.log(2 * scale), noise.shape), -1)
         return cells + jnp.sum(fibre + volume, -1)
+
+    def log_prob_estimate(self, value: Any, key: Array, *, draws: int = 4096) -> DensityEstimate:
+        """The log-density at one table on any totals: `imaged_fibre.log_prob_estimate`."""
+        return log_prob_estimate(self, value, key, draws=draws)
 
     def entropy(self) -> Array:
         """Not in closed form."""

@@ -13,6 +13,7 @@ from cdp_views import _checks
 from cdp_views._checks import is_concrete
 from cdp_views.noise.scale_mixture import ScaleMixture
 from cdp_views.precision.along import kept_apart, log_integral_along
+from cdp_views.views import imaged_fibre as fibre
 from cdp_views.views import imaged_moves as moves
 from cdp_views.views._common import proper
 from cdp_views.views._pushed import PushedView
@@ -103,12 +104,18 @@ class ImagedMixture(PushedView):
         moving = groups.segments if self.metric == "l2" else kept_apart(groups.segments, u)
         # a cell that moves alone is integrated over all of its law
         alone = -jnp.log(moving.sum(jnp.abs(u)))
-        fibre = jnp.broadcast_to(alone, (*noise.shape[:-1], groups.rank))
+        along = jnp.broadcast_to(alone, (*noise.shape[:-1], groups.rank))
         if not (is_concrete(moving.sizes) and np.all(np.asarray(moving.sizes) == 1)):
             integral = log_integral_along(self.log_cells, noise, u, width, moving, nodes=self.nodes)
-            fibre = jnp.where(moving.sizes == 1, fibre, integral)
+            along = jnp.where(moving.sizes == 1, along, integral)
         still = jnp.where(moving.member, 0, self.log_cells(noise))
-        return jnp.sum(still, -1) + jnp.sum(fibre, -1) + volume
+        return jnp.sum(still, -1) + jnp.sum(along, -1) + volume
+
+    def log_prob_estimate(
+        self, value: Any, key: Array, *, draws: int = 4096
+    ) -> fibre.DensityEstimate:
+        """The log-density at one table on any totals: `imaged_fibre.log_prob_estimate`."""
+        return fibre.log_prob_estimate(self, value, key, draws=draws)
 
     def entropy(self) -> Array:
         """Not in closed form."""

@@ -1,5 +1,7 @@
 """Densities of imaged noise of any base on disjoint totals, in both metrics."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,7 +37,7 @@ def by_scipy(law, A, u, x, scale):
         ends = [-np.inf, *place, np.inf]
         pieces = [
             integrate.quad(f, a, b, (top,), epsabs=0, epsrel=1e-12, limit=400)[0]
-            for a, b in zip(ends[:-1], ends[1:], strict=True)
+            for a, b in itertools.pairwise(ends)
             if b > a
         ]
         total += top + np.log(sum(pieces))
