@@ -71,7 +71,9 @@ def acceptance(q: np.ndarray) -> tuple[float, float]:
     h = float(np.max(np.sum(q * q, 1)))
     means = []
     for seed in range(_RANDOMISATIONS):
-        u = np.clip(qmc.Sobol(k + 1, seed=seed).random(_POINTS), 1e-12, 1 - 1e-12)
+        u = np.clip(
+            qmc.Sobol(k + 1, rng=np.random.default_rng(seed)).random(_POINTS), 1e-12, 1 - 1e-12
+        )
         z = special.ndtri(u[:, :k])
         chi2 = 2 * special.gammaincinv((2 / h - k) / 2, u[:, k])
         chi2 = np.maximum(chi2, np.finfo(float).tiny)

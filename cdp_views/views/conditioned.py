@@ -65,8 +65,18 @@ def Conditioned(
     Normal: the Gaussian with the base's own precisions 1/σ² restricted to ker A,
     Σ = Δ − ΔAᵀ(AΔAᵀ)⁻¹AΔ with Δ = diag σ². Any invariant; exact privacy.
 
-    Laplace: p(x)/(√det AAᵀ · f(0)), ‖X/λ‖₁ ~ Gamma(d, 1); exact independent draws. Disjoint or
-    nested totals, `total=None` only. Pure ε of a difference v is Σ|v_i|/λ_i, exact.
+    Laplace: p(x)/(√det AAᵀ · f(0)), ‖X/λ‖₁ ~ Gamma(d, 1), pure ε Σ|v_i|/λ_i of a difference v:
+    exact independent draws. On overlapping totals the constant is an estimate with standard error
+    `log_normalizer_stderr`; where many totals make rejection hopeless (margins), draws are the ends
+    of Gibbs chains: `sampler` says "MCMC", `r_hat` and `ess_per_sweep` whether they mix.
+
+    StudentT, Logistic, ScaleMixture (disjoint or nested totals): exact independent draws, density
+    and moments, the constant f(0) by quadrature. Logistic: pure ε Σ|v_i|/λ_i. Exact draws of a
+    ScaleMixture need a log-concave law of log s. Variances are finite for Student-t df > ½.
+
+    `total=`: Normal on any invariant; Laplace and the others on disjoint or nested totals, with
+    density p(x)/(√det AAᵀ · f(total − A loc)). Exact draws while that density is above f(0)/1000;
+    beyond, `log_prob` stays exact (StudentT, ScaleMixture: or the view is refused).
 
     DiscreteLaplace, DiscreteNormal: Π p_i(x_i)/P(A U = 0) on whole numbers; totals hold with `==`.
     Exact independent draws for disjoint or nested totals, and others that overlap in at most two
@@ -75,8 +85,9 @@ def Conditioned(
     errors and guarantee depend on the true table.
 
     Args:
-        base: dist.Normal, dist.Laplace, cdp.DiscreteLaplace or cdp.DiscreteNormal over the cells,
-            loc = the true answers (…, n), scale a number or (…, n).
+        base: dist.Normal, dist.Laplace, dist.StudentT, dist.Logistic, cdp.ScaleMixture,
+            cdp.DiscreteLaplace or cdp.DiscreteNormal over the cells, loc = the true answers
+            (…, n), scale a number or (…, n).
         invariant: what must hold exactly.
         total: `None` for the base's own totals A·loc (a release); else (k,) or (…, k).
 
@@ -85,7 +96,7 @@ def Conditioned(
 
     Raises:
         ValueError: for a wrong last axis, a scale ≤ 0, or totals that contradict each other.
-        UnsupportedError: for another base.
+        UnsupportedError: for another base, or one on invariants beyond those above.
 
     Example:
         >>> import cdp_views as cdp, numpy as np, numpyro.distributions as dist

@@ -196,7 +196,8 @@ def _peak(mixing: Mixing, a: Array) -> tuple[Array, Array]:
     u = log_scale_line(mixing, a.dtype)[0]
     g1 = _slope(log_density_of_log(mixing), u)
     g1 = jnp.where(jnp.isnan(g1), 0, g1)
-    bend = jnp.maximum(-jnp.gradient(g1, u[1] - u[0]), 1e-6)
+    change: Any = jnp.gradient(g1, u[1] - u[0])
+    bend = jnp.maximum(-change, 1e-6)
     # at the mode g′(u) = a² e^{2u}: ½ log g′ − u falls in u
     log_a = jnp.where(g1 > 0, 0.5 * jnp.log(jnp.where(g1 > 0, g1, 1)) - u, -1e30)
     mode = jnp.interp(jnp.log(jnp.maximum(a, 1e-30)), log_a[::-1], u[::-1])

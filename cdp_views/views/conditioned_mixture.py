@@ -274,7 +274,8 @@ def _nodes(groups: Any, mixing: Mixing, scale: Array, shift: Array | None) -> No
 def _exact_nodes(groups: Any, mixing: Mixing, scale: Any, shift: Any) -> Nodes:
     shift = None if shift is None else float64(shift)
     nodes = conditioned_omega_nodes(groups, mixing, float64(scale), shift)
-    return Nodes(*(np.asarray(part) for part in nodes))
+    host: Any = [np.asarray(part) for part in nodes]
+    return Nodes(*host)
 
 
 def conditioned_omega_nodes(groups: Any, mixing: Mixing, scale: Array, shift: Any) -> Nodes:

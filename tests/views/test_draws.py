@@ -90,11 +90,6 @@ def test_noise_alone_is_kept_in_float32(key):
     ("call", "error", "message"),
     [
         (
-            lambda inv: cdp.Conditioned(dist.StudentT(3.0, np.zeros(6)), inv),
-            UnsupportedError,
-            "cdp.Conditioned of student-t noise",
-        ),
-        (
             lambda inv: cdp.Imaged(dist.Logistic(np.zeros(6)), inv),
             UnsupportedError,
             "cdp.Imaged of logistic noise",

@@ -182,11 +182,6 @@ def test_weighted_imaging_has_no_exposure():
             "need disjoint or nested totals",
         ),
         (
-            lambda b, inv: cdp.Conditioned(b, inv, total=[3.0]),
-            UnsupportedError,
-            "`total` with laplace noise is not in this version",
-        ),
-        (
             lambda b, inv: cdp.Conditioned(b, inv, total=[3.0, 1.0]),
             ValueError,
             "`total` must have one number per total",
