@@ -21,6 +21,7 @@ from cdp_views.invariants._precision import Precision, Scaled
 from cdp_views.invariants.linear import linear, named
 from cdp_views.invariants.orthonormal import Orthonormal
 
+_MOST_CELLS = 2**31 - 1
 _LARGEST = 5 * 10**7  # entries (n·rank) of the dense factor for unequal scales: 400 MB
 _LARGEST_RANK = 6000  # beyond `_LARGEST`, a rank × rank matrix: 290 MB
 
@@ -52,6 +53,8 @@ def margins(shape: Iterable[int], keep: Iterable[Any]) -> Invariant:
     Reference: Darroch and Speed 1983 (additive interactions); docs/notation.md, "margin".
     """
     sizes = _shape(shape)
+    if prod(sizes) > _MOST_CELLS:
+        raise ValueError(f"`shape` has {prod(sizes):.3g} cells; at most {_MOST_CELLS:,} fit.")
     sets = tuple(_axes(axes, len(sizes)) for axes in keep)
     whole = Margins.of(sizes, sets)
     if len(whole.sweep) > 1:

@@ -103,9 +103,13 @@ def _rayleigh(ratio: np.ndarray, counts: np.ndarray) -> float:
 
     # log L(w) decreases like −2 log w, so the saddle lies below √(2n)
     bounds = (0.0, np.sqrt(2 * counts.sum()) + 2)
-    found: Any = minimize_scalar(lambda y: np.real(exponent(np.array([y + 0j])))[0], bounds=bounds)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: Any = minimize_scalar(
+            lambda y: np.real(exponent(np.array([y + 0j])))[0], bounds=bounds
+        )
     x = np.arange(-_REACH, _REACH + _STEP / 2, _STEP)
-    on_line = np.real(np.exp(exponent(found.x - 1j * x)))
+    with np.errstate(divide="ignore", invalid="ignore"):  # far out the transform underflows to 0
+        on_line = np.nan_to_num(np.real(np.exp(exponent(found.x - 1j * x))))
     return float(on_line.sum() * _STEP / np.sqrt(2 * np.pi))
 
 

@@ -182,7 +182,7 @@ def exchanges(inv: Any) -> Exchanges | CrossExchanges:
     _, first = np.unique(moves.labels, return_index=True)
     if len(np.unique(group[first])) < 2:
         raise ValueError(
-            "`inv` must have two groups between which records can change places; got one. "
+            "`inv` must have two groups in each of which a record can move; got fewer. "
             "Use relocations(inv), or relocations(inv, records=2) for two records at once."
         )
     return Exchanges(moves, np.unique(group[first], return_inverse=True)[1])

@@ -14,7 +14,7 @@ def project_to_simplex(y: Array, weights: Array, total: Array, seg: Any) -> Arra
 
     Args:
         y: (…, n); weights: (n,), positive in groups, anything outside.
-        total: (…, G), at least 0.
+        total: (…, G), at least 0; a negative one, which no such z has, gives NaN.
         seg: `Segments` of the groups; cells outside them become max(y, 0).
     """
     member = seg.member
@@ -36,4 +36,6 @@ def project_to_simplex(y: Array, weights: Array, total: Array, seg: Any) -> Arra
     start = jnp.broadcast_to(member, y.shape), jnp.asarray(True)
     active, _ = lax.while_loop(changed, shrink, start)
     inside = jnp.where(active, y - seg.spread(threshold(active)) * b, 0)
-    return jnp.where(member, jnp.maximum(inside, 0), jnp.maximum(y, 0))
+    possible = seg.spread((total >= 0).astype(y.dtype)) > 0
+    inside = jnp.where(possible, jnp.maximum(inside, 0), jnp.nan)
+    return jnp.where(member, inside, jnp.maximum(y, 0))

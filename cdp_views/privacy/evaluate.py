@@ -151,9 +151,12 @@ def _worst(law: Loss) -> int:
 def _check_kept(differences: sparse.csr_array, inv: Any) -> None:
     """Raise if a row v has A v ≠ 0 beyond rounding."""
     A = sparse.csr_array(inv.matrix)
-    tolerance = 8 * np.finfo(float).eps * (abs(differences) @ abs(A).T)
-    excess = sparse.coo_array(abs(differences @ A.T) - tolerance)
-    broken = np.sort(excess.coords[0][excess.data > 0])
+    eps, changed = 8 * np.finfo(float).eps, abs(differences @ A.T)
+    excess = sparse.coo_array(changed - eps * (abs(differences) @ abs(A).T))
+    row, total = excess.coords
+    # rows found by linear algebra carry rounding from all of their cells, not one total's alone
+    length = np.sqrt(differences.power(2).sum(axis=1))[row] * np.sqrt(A.power(2).sum(axis=1))[total]
+    broken = np.sort(row[excess.data > eps * length])
     if broken.size:
         raise ValueError(
             f"`neighbours` row {int(broken[0])} changes a published total, so epsilon would be "

@@ -31,6 +31,8 @@ class WithinRegion(constraints.Constraint):
         B = jnp.asarray(rows.matrix.toarray(), x.dtype) if not rows.cellwise else None
         value = x if B is None else x @ B.T
         size = jnp.abs(x) if B is None else jnp.abs(x) @ jnp.abs(B).T
+        # a cell on its bound carries the rounding of the largest one, with which it was solved
+        size = size + jnp.max(jnp.abs(x), -1, keepdims=True)
         lower = jnp.asarray(rows.lower, x.dtype)
         slack = (1e-12 if x.dtype == jnp.float64 else 1e-5) * (size + jnp.abs(lower))
         within = jnp.all(value >= lower - slack, -1)

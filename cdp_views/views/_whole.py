@@ -18,6 +18,8 @@ from cdp_views.support import WholeTotals
 from cdp_views.support.whole import difference
 from cdp_views.views._common import Common
 
+_LARGEST_SCALE = 10_000  # 1.6 million masses of a discrete Laplace cell
+
 
 class WholeView(Common, dist.Distribution):
     """Whole noise X with A X = 0 around whole counts; a subclass gives its draws and its law.
@@ -59,6 +61,11 @@ class WholeView(Common, dist.Distribution):
         self.noise_name = family  # pyright: ignore[reportAttributeAccessIssue]
         self.invariant, self.loc = invariant, _whole(loc)
         self.scale = np.asarray(scale, np.float64).reshape(-1)
+        if self.scale.max() > _LARGEST_SCALE:
+            raise _checks.UnsupportedError(
+                f"`scale` of discrete noise must stay below {_LARGEST_SCALE:,}, as its masses are "
+                f"listed; got {self.scale.max():g}. Use real noise: the grid no longer matters."
+            )
         whole_weights(invariant)
         super().__init__(batch_shape, (invariant.n,), validate_args=validate_args)
 
@@ -136,6 +143,15 @@ class WholeView(Common, dist.Distribution):
         scales, which = np.unique(self.scale, return_inverse=True)
         which = np.broadcast_to(which.ravel(), (self.invariant.n,))
         return which, [Mass(*masses(self.noise_name, float(scale))) for scale in scales]
+
+
+def require_whole(differences: sparse.csr_array) -> None:
+    """A neighbour of whole counts is whole: other differences would be seen for certain."""
+    if not np.all(differences.data == np.rint(differences.data)):
+        raise ValueError(
+            "`neighbours` must be whole numbers for discrete noise, as the counts are. Round the "
+            "differences, or use real noise."
+        )
 
 
 def whole_weights(invariant: Invariant) -> sparse.csr_array:

@@ -14,7 +14,7 @@ from cdp_views.noise import log_mass
 from cdp_views.precision.given_totals import GivenTotals
 from cdp_views.precision.whole_sums import Mass
 from cdp_views.support import WholeTotals
-from cdp_views.views._whole import WholeView, whole_weights
+from cdp_views.views._whole import WholeView, require_whole, whole_weights
 
 
 class ConditionedWhole(WholeView):
@@ -109,6 +109,7 @@ class ConditionedWhole(WholeView):
             )
         if self.noise_name != "discrete-laplace":
             raise self._refuse("loss", "Use cdp.DiscreteLaplace, whose pure epsilon is exact.")
+        require_whole(differences)
         rate = np.broadcast_to(1 / self.scale, (self.invariant.n,))
         sup = abs(differences) @ rate
         if self.lower is None:
@@ -120,9 +121,17 @@ class ConditionedWhole(WholeView):
         return BoundedLoss(sup, sup_kind="bound")
 
     @property
+    def mean(self) -> Array:
+        if self.lower is None:
+            return super().mean
+        biased = np.asarray(self.loc, np.float64) + self.deviation().bias
+        return jnp.asarray(biased, jnp.result_type(float))
+
+    @property
     def exposure(self) -> np.ndarray:
         if self.lower is not None:
             raise self._refuse(
-                "exposure", "Bounds make it depend on the table: name the differences(V) to try."
+                "loss of any relocation",
+                "Bounds make the worst one depend on the table: name the differences(V) to try.",
             )
         return super().exposure

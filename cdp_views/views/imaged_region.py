@@ -30,7 +30,7 @@ class ImagedRegion(dist.Distribution):
     has atoms on the faces, so there is no density.
 
     Nonnegative cells under plain or positively weighted totals: exact, in O(n) a round, under jit.
-    Any other bounds: Clarabel on the host, checked to 1e-8.
+    Any other bounds: on the host, active bounds by Clarabel and the point by least squares.
     """
 
     kind = "imaged"
@@ -129,7 +129,8 @@ class ImagedRegion(dist.Distribution):
     def _host(self, y: Any, total: Any) -> np.ndarray:
         y, total = np.asarray(y), np.asarray(total, np.float64)
         A, rows = self.invariant.matrix, self.region.bounds
-        flat = zip(y.reshape(-1, y.shape[-1]), total.reshape(-1, total.shape[-1]), strict=True)
+        batch = int(np.prod(y.shape[:-1]))
+        flat = zip(y.reshape(batch, -1), total.reshape(batch, total.shape[-1]), strict=True)
         found = [
             project_to_polyhedron(row.astype(np.float64), A, c, rows.matrix, rows.lower)
             for row, c in flat

@@ -13,7 +13,7 @@ from cdp_views.loss import BoundedLoss
 from cdp_views.noise import log_mass
 from cdp_views.precision.whole_sums import Mass, Sums
 from cdp_views.views._mixture import disjoint
-from cdp_views.views._whole import WholeView
+from cdp_views.views._whole import WholeView, require_whole
 
 _NODES = 200  # of the integral over t, exact for groups of up to 399 cells
 
@@ -137,6 +137,7 @@ class ImagedWhole(WholeView):
             )
         if self.noise_name != "discrete-laplace":
             raise self._refuse("loss", "Use cdp.DiscreteLaplace, whose pure epsilon is bounded.")
+        require_whole(differences)
         rate = np.broadcast_to(1 / self.scale, (self.invariant.n,))
         return BoundedLoss(abs(differences) @ rate, sup_kind="bound")
 

@@ -32,3 +32,13 @@ def test_a_slip_is_named(call, words):
     with pytest.raises(TypeError, match=words) as error:
         call(view)
     assert "\n" not in str(error.value)
+
+
+def test_differences_found_by_linear_algebra_are_kept():
+    """Rounding of a null space's basis is judged by the whole row, not by one total's cells."""
+    inv = cdp.margins((2, 3, 2), [(0, 1), (1, 2)])
+    basis = np.linalg.svd(inv.matrix.toarray())[2][inv.rank :]
+    V = np.random.default_rng(0).normal(size=(20, inv.dim)) @ basis
+    view = cdp.Conditioned(dist.Normal(np.zeros(12), 2.0), inv)
+    found = cdp.privacy_loss(view, cdp.differences(V)).mu
+    np.testing.assert_allclose(found, np.linalg.norm(V, axis=1).max() / 2, rtol=1e-6)

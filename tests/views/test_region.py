@@ -136,3 +136,32 @@ def test_a_large_polyhedron():
     B = sparse.csr_array(sparse.eye_array(24_000))
     z = project_to_polyhedron(y, A, A @ x.ravel(), B, np.zeros(24_000))
     assert np.abs(A @ z - A @ x.ravel()).max() <= 1e-7 and z.min() >= -1e-9
+
+
+@pytest.mark.parametrize("size", [1.0, 1e4, 1e8])
+def test_a_projection_of_large_counts(size, key):
+    """One bound can be active; then z = y − P e₀ y₀/(P e₀)₀, whatever the counts' size."""
+    loc = size * np.array([0, 2, 1, 3, 1, 2.0])
+    inv = cdp.linear([[1, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1]])
+    with jax.enable_x64(True):
+        view = cdp.Imaged(dist.Normal(loc, 0.01), inv & cdp.nonnegative(6))
+        y = np.asarray(view.flat.sample(key, (40,)))
+        z = np.asarray(view.project(y))
+        along = np.asarray(inv.project(np.eye(6)[0]))
+    want = np.where(y[:, :1] < 0, y - y[:, :1] * along / along[0], y)
+    assert_allclose(z, want, atol=1e-11 + 4e-16 * size)
+    assert 5 < np.sum(y[:, 0] < 0) < 35
+
+
+def test_bounds_without_totals(key):
+    view = cdp.Imaged(dist.Normal(np.array([1.0, 2, 0, 4]), 3.0), cdp.bounds([[1, 1, 0, 0]], [3]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        draws = view.sample(key, (20,))
+    assert np.all(draws[:, 0] + draws[:, 1] >= 3 - 1e-5)
+
+
+def test_an_impossible_total_under_jit_is_not_a_number():
+    region = cdp.totals(["a"] * 4) & cdp.nonnegative(4)
+    draw = jax.jit(lambda loc: cdp.Imaged(dist.Normal(loc, 2.0), region).sample(jax.random.key(0)))
+    assert np.all(np.isnan(draw(jnp.array([-5.0, 2, 0, 1]))))

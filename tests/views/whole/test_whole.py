@@ -203,6 +203,16 @@ REFUSED = {
         lambda: cdp.Conditioned(cdp.DiscreteLaplace(LOC, 1.0), INV, total=[4.0, 19.0]),
         UnsupportedError, "`total` and `weights` are for real noise",
     ),
+    "fractional neighbours": (
+        lambda: cdp.privacy_loss(
+            cdp.Conditioned(cdp.DiscreteLaplace(LOC, 1.0), INV), cdp.differences([0.5, -0.5, 0, 0])
+        ),
+        ValueError, "`neighbours` must be whole numbers for discrete noise",
+    ),
+    "a scale whose masses cannot be listed": (
+        lambda: cdp.Conditioned(cdp.DiscreteLaplace(LOC, 1e6), INV),
+        UnsupportedError, "`scale` of discrete noise must stay below 10,000",
+    ),
     "maximum entropy": (
         lambda: cdp.MaxEntropy(cdp.DiscreteLaplace(LOC, 1.0), INV),
         UnsupportedError, "MaxEntropy of discrete-laplace noise",

@@ -37,6 +37,7 @@ def test_probabilities_moments_draws(view, key):
     errors = view.deviation()
     assert_allclose(errors.bias[:3], p @ noise, atol=1e-7)
     assert_allclose(errors.sd[:3], np.sqrt(p @ noise**2 - (p @ noise) ** 2), rtol=1e-6)
+    assert_allclose(view.mean[:3], p @ tables, rtol=1e-6)
     assert errors.sd[3] == 0 and errors.bias[1] > 0  # a cell at its bound can only grow
     assert_allclose(view.entropy(), -p @ np.log(p), rtol=1e-5)
     draws = np.asarray(view.sample(key, (5000,)))
