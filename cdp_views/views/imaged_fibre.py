@@ -119,7 +119,7 @@ def log_prob_estimate(view: Any, value: Any, key: Array, *, draws: int = 4096) -
     *rounds, last = jax.random.split(key, _ROUNDS + 1)
     for one in rounds:
         t, log_q = _propose(one, *state, max(512, 64 * k))
-        state = lax.stop_gradient(_refit(t, log_f(t) - log_q, *state))
+        state = lax.stop_gradient(_refit(t, log_f(t) - log_q))
     t, log_q = lax.stop_gradient(_propose(last, *state, draws))
     log_w = log_f(t) - log_q
     total = logsumexp(log_w)
@@ -137,8 +137,8 @@ def _propose(key: Array, centre: Array, root: Array, draws: int) -> tuple[Array,
     return centre + z @ root.T, law.log_prob(z) - jnp.linalg.slogdet(root)[1]
 
 
-def _refit(t: Array, log_w: Array, centre: Array, root: Array) -> tuple[Array, Array]:
-    """Centre and spread of weighted draws; the weights tempered until 5 k draws share them."""
+def _refit(t: Array, log_w: Array) -> tuple[Array, Array]:
+    """Centre and spread of weighted draws, tempered until 40 + 10 k draws share the weight."""
     draws, k = t.shape
 
     def kept(power: Array) -> Array:

@@ -72,7 +72,8 @@ class Along:
         return self.segments.spread(self.segments.sum(a * x) / self.segments.sum(self.b * self.u))
 
     def apply(self, x: Array) -> Array:
-        """Π x."""
+        """Π x, twice: what rounding left of the first residual is relative to x, not to Π x."""
+        x = x - self.u * self._share(self.b, x)
         return x - self.u * self._share(self.b, x)
 
     def transpose(self, x: Array) -> Array:
