@@ -55,8 +55,8 @@ def parts(base: Any, n: int) -> Parts:
     family = FAMILIES.get(type(inner))
     if family is None:
         raise _checks.UnsupportedError(
-            f"`base` of type {type(inner).__name__} has no views. Use dist.Normal or dist.Laplace, "
-            "or (maximum entropy) dist.StudentT, dist.Logistic or cdp.ScaleMixture."
+            f"`base` of type {type(inner).__name__} has no views. Use dist.Normal, dist.Laplace, "
+            "dist.StudentT, dist.Logistic, cdp.ScaleMixture, cdp.DiscreteLaplace or DiscreteNormal."
         )
     loc, scale = _floating(inner.loc), _floating(inner.scale)  # pyright: ignore[reportAttributeAccessIssue]
     _checks.finite("loc", loc, "Fill the missing counts before adding noise.")

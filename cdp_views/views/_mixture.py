@@ -90,8 +90,8 @@ def disjoint(invariant: Invariant) -> Totals:
     geometry = invariant.geometry if isinstance(invariant, Linear) else invariant
     if not isinstance(geometry, Totals):
         raise _checks.UnsupportedError(
-            "Laplace noise on overlapping totals is in this version only for cdp.Imaged (to "
-            "sample). Use disjoint or nested totals, or dist.Normal."
+            "This number of scale-mixture noise (such as Laplace) is known for disjoint or nested "
+            "totals only. Use those or dist.Normal, or estimate it from draws (key=)."
         )
     return geometry
 

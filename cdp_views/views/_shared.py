@@ -22,8 +22,8 @@ def choose(base: Any, invariant: Invariant, table: dict[str, Any], name: str) ->
     pieces = parts(base, invariant.n)
     if pieces.family not in table:
         raise _checks.UnsupportedError(
-            f"cdp.{name} of {pieces.family} noise is not in this version. Use dist.Normal "
-            "or dist.Laplace."
+            f"cdp.{name} of {pieces.family} noise is not built. Use real noise (dist.Normal, "
+            "dist.Laplace, …), or cdp.Conditioned or cdp.Imaged."
         )
     return table[pieces.family], pieces
 

@@ -60,7 +60,7 @@ def test_host_numbers_stay_on_the_host_in_float64():
         (
             dist.Gamma(np.ones(3), 1.0),
             UnsupportedError,
-            "`base` of type Gamma has no views. Use dist.Normal or dist.Laplace",
+            "`base` of type Gamma has no views. Use dist.Normal, dist.Laplace",
         ),
         (dist.Normal(np.zeros(4), 1.0), ValueError, r"3 cells on its last axis; got shape \(4,\)"),
         (dist.Normal(np.zeros((3, 2)), 1.0).to_event(2), ValueError, "3 cells on its last axis"),

@@ -192,11 +192,6 @@ def test_weighted_imaging_has_no_exposure():
             "`scales` must be one of",
         ),
         (
-            lambda b, inv: cdp.Imaged(b, inv, metric="l1"),
-            UnsupportedError,
-            '`metric="l1"` is not in this version',
-        ),
-        (
             lambda b, inv: cdp.Imaged(dist.Laplace(np.zeros(3), 1.0), inv),
             ValueError,
             "`base` must have the invariant's 4 cells",
