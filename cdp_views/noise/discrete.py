@@ -81,7 +81,7 @@ class DiscreteLaplace(_Discrete):
         >>> import cdp_views as cdp
         >>> noise = cdp.DiscreteLaplace(0, 2.0)
         >>> round(float(noise.variance), 4)  # 2a/(1 − a)², a = exp(−1/λ)
-        7.8353
+        7.8354
 
     Reference: Ghosh, Roughgarden and Sundararajan 2012 (geometric mechanism).
     """
@@ -116,7 +116,7 @@ class DiscreteNormal(_Discrete):
     Example:
         >>> import cdp_views as cdp
         >>> round(float(cdp.DiscreteNormal(0, 0.5).variance), 4), 0.5**2
-        (0.2144, 0.25)
+        (0.215, 0.25)
 
     Reference: Canonne, Kamath and Steinke 2020, Theorem 4 and Algorithm 3 (exact sampling).
     """
