@@ -68,8 +68,8 @@ class MixtureView(NoiseView):
     ) -> None:
         if shift is not None:
             raise _checks.UnsupportedError(
-                f"`total` with {self.noise_name} noise is not in this version. Leave it out (the "
-                "base's own totals), use dist.Normal, or cdp.Imaged."
+                f"`total` with {self.noise_name} noise is for cdp.Conditioned and cdp.Imaged. "
+                "Leave it out: the base's own totals are kept."
             )
         disjoint(invariant)
         super().__init__(invariant, loc, scale, batch_shape, validate_args=validate_args)
