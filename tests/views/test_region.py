@@ -165,3 +165,14 @@ def test_an_impossible_total_under_jit_is_not_a_number():
     region = cdp.totals(["a"] * 4) & cdp.nonnegative(4)
     draw = jax.jit(lambda loc: cdp.Imaged(dist.Normal(loc, 2.0), region).sample(jax.random.key(0)))
     assert np.all(np.isnan(draw(jnp.array([-5.0, 2, 0, 1]))))
+
+
+def test_large_noise_leaves_no_solver_error(key):
+    """The solver is right to 1e-10 of the step; least squares on its active bounds to rounding."""
+    inv = cdp.linear([[1, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1]])
+    loc = 1e7 * np.array([1, 2, 1, 3, 1, 2.0])
+    with jax.enable_x64(True):
+        view = cdp.Imaged(dist.Normal(loc, 1e7), inv & cdp.nonnegative(6))
+        z = np.asarray(view.project(np.asarray(view.flat.sample(key, (20,)))))
+    assert np.abs(z[np.abs(z) < 1]).max() < 1e-7  # bounds held with equality, of cells of 1e7
+    assert np.sum(np.abs(z) < 1) > 2
