@@ -3,7 +3,7 @@
 from cdp_views.views import _divergence as _divergence  # registers kl_divergence
 from cdp_views.views._base import View as View
 from cdp_views.views.chunks import draws_in_chunks as draws_in_chunks
-from cdp_views.views.conditioned import Conditioned as Conditioned
-from cdp_views.views.imaged import Imaged as Imaged
-from cdp_views.views.imaged_fibre import observe_imaged as observe_imaged
-from cdp_views.views.max_entropy import MaxEntropy as MaxEntropy
+from cdp_views.views.conditioned.factory import Conditioned as Conditioned
+from cdp_views.views.imaged.factory import Imaged as Imaged
+from cdp_views.views.imaged.fibre import observe_imaged as observe_imaged
+from cdp_views.views.max_entropy.factory import MaxEntropy as MaxEntropy

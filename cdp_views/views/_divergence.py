@@ -7,7 +7,7 @@ from jax import Array
 from numpyro.distributions.kl import kl_divergence
 
 from cdp_views.views._gaussian import GaussianView
-from cdp_views.views._image import Image
+from cdp_views.views.imaged.image import Image
 
 
 @kl_divergence.register(GaussianView, GaussianView)  # pyright: ignore[reportFunctionMemberAccess]

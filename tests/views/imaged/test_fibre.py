@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from numpyro.infer.util import log_density
 
 import cdp_views as cdp
-from cdp_views.views.imaged_fibre import log_prob_estimate
+from cdp_views.views.imaged.fibre import log_prob_estimate
 
 OVERLAPPING = np.array([[1.0, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1]])
 

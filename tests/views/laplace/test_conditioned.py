@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose
 from scipy import integrate, special, stats
 
 import cdp_views as cdp
-from cdp_views.views import conditioned_laplace
-from cdp_views.views.conditioned_laplace import draw_omega
+from cdp_views.views.conditioned import laplace as conditioned_laplace
+from cdp_views.views.conditioned.laplace import draw_omega
 
 pytestmark = pytest.mark.usefixtures("float64")
 DRAWS = 20_000

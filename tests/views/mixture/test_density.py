@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 import cdp_views as cdp
 from cdp_views.noise.mixing import InverseChi, Rayleigh
-from cdp_views.views._mixture_coupling import log_table
+from cdp_views.views.max_entropy.coupling import log_table
 
 LABELS = [0, 1, 0, 1, 0, 1, 1]
 SCALE = np.array([1.3, 1.3, 1.0, 1.5, 1.2, 1.1, 1.0])

@@ -9,14 +9,14 @@ from cdp_views.invariants import Invariant, Precision
 from cdp_views.views import _shared
 from cdp_views.views._gaussian import GaussianView
 from cdp_views.views._mixture import is_disjoint
-from cdp_views.views.max_entropy_mixture import (
+from cdp_views.views.max_entropy.mixture import (
     MaxEntropyChecked,
     MaxEntropyCoupled,
     MaxEntropyMixture,
     MaxEntropyResampled,
 )
-from cdp_views.views.max_entropy_overlapping import MaxEntropyWhole
-from cdp_views.views.max_entropy_shared import MaxEntropyShared
+from cdp_views.views.max_entropy.overlapping import MaxEntropyWhole
+from cdp_views.views.max_entropy.shared import MaxEntropyShared
 
 
 class MaxEntropyNormal(GaussianView):

@@ -16,7 +16,7 @@ from cdp_views.noise import Mixing
 from cdp_views.noise._quadrature import window
 from cdp_views.views._common import proper
 from cdp_views.views._mixture import NoiseView
-from cdp_views.views.max_entropy_mixture import finite_second_moment, require_one_law
+from cdp_views.views.max_entropy.mixture import finite_second_moment, require_one_law
 
 
 @final

@@ -11,13 +11,13 @@ from cdp_views import _checks
 from cdp_views.invariants import Bounds, Invariant, Region, region_of
 from cdp_views.views import _shared
 from cdp_views.views._gaussian import GaussianView
-from cdp_views.views._image import Image
 from cdp_views.views._pushed import PushedView
-from cdp_views.views.imaged_l1 import CheapestLaplace, CheapestNormal
-from cdp_views.views.imaged_laplace import ImagedLaplace
-from cdp_views.views.imaged_mixture import ImagedLogistic, ImagedScaleMixture, ImagedStudentT
-from cdp_views.views.imaged_region import ImagedRegion
-from cdp_views.views.imaged_whole import ImagedWhole
+from cdp_views.views.imaged.cheapest import CheapestLaplace, CheapestNormal
+from cdp_views.views.imaged.image import Image
+from cdp_views.views.imaged.laplace import ImagedLaplace
+from cdp_views.views.imaged.mixture import ImagedLogistic, ImagedScaleMixture, ImagedStudentT
+from cdp_views.views.imaged.region import ImagedRegion
+from cdp_views.views.imaged.whole import ImagedWhole
 
 
 class ImagedNormal(GaussianView):

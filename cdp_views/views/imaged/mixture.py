@@ -13,10 +13,10 @@ from cdp_views import _checks
 from cdp_views._checks import is_concrete
 from cdp_views.noise.scale_mixture import ScaleMixture
 from cdp_views.precision.along import kept_apart, log_integral_along
-from cdp_views.views import imaged_fibre as fibre
-from cdp_views.views import imaged_moves as moves
 from cdp_views.views._common import proper
 from cdp_views.views._pushed import PushedView
+from cdp_views.views.imaged import fibre as fibre
+from cdp_views.views.imaged import moves as moves
 
 
 class ImagedMixture(PushedView):
@@ -114,7 +114,7 @@ class ImagedMixture(PushedView):
     def log_prob_estimate(
         self, value: Any, key: Array, *, draws: int = 4096
     ) -> fibre.DensityEstimate:
-        """The log-density at one table on any totals: `imaged_fibre.log_prob_estimate`."""
+        """The log-density at one table on any totals: `fibre.log_prob_estimate`."""
         return fibre.log_prob_estimate(self, value, key, draws=draws)
 
     def entropy(self) -> Array:

@@ -12,10 +12,10 @@ from cdp_views.invariants import Invariant, Totals
 from cdp_views.loss import BoundedLoss
 from cdp_views.precision.fibre import log_fibre_integral
 from cdp_views.views._common import proper
-from cdp_views.views._image import Image
 from cdp_views.views._mixture import disjoint, host_scale, laplace_loss_draws
 from cdp_views.views._pushed import PushedView
-from cdp_views.views.imaged_fibre import DensityEstimate, log_prob_estimate
+from cdp_views.views.imaged.fibre import DensityEstimate, log_prob_estimate
+from cdp_views.views.imaged.image import Image
 
 
 class ImagedLaplace(PushedView):
@@ -52,7 +52,7 @@ class ImagedLaplace(PushedView):
         return cells + jnp.sum(fibre + volume, -1)
 
     def log_prob_estimate(self, value: Any, key: Array, *, draws: int = 4096) -> DensityEstimate:
-        """The log-density at one table on any totals: `imaged_fibre.log_prob_estimate`."""
+        """The log-density at one table on any totals: `fibre.log_prob_estimate`."""
         return log_prob_estimate(self, value, key, draws=draws)
 
     def entropy(self) -> Array:

@@ -18,10 +18,10 @@ from cdp_views.noise.mixing import Rayleigh
 from cdp_views.noise.numerical import DoubledKolmogorov
 from cdp_views.precision.characteristic_of_shift import Nodes, average
 from cdp_views.support import AffineSubspace
-from cdp_views.views import conditioned_characteristic as law_of
-from cdp_views.views import conditioned_omega
 from cdp_views.views._common import proper
 from cdp_views.views._mixture import NoiseView, disjoint, host_scale
+from cdp_views.views.conditioned import characteristic as law_of
+from cdp_views.views.conditioned import omega
 
 _SMALLEST = 1e-3  # chance of acceptance at a given total
 _ROUNDS = 20_000
@@ -114,7 +114,7 @@ class ConditionedMixture(NoiseView):
         one, two = jax.random.split(key)
         dtype = jnp.result_type(float)
         c = _c(self.groups, jnp.asarray(proper(self.scale), dtype))
-        a = conditioned_omega.draw_a(one, self.mixing, c, self.groups.segments, shape)
+        a = omega.draw_a(one, self.mixing, c, self.groups.segments, shape)
         return law_of.draw_squares(two, self.mixing, a)
 
     def _squares_at(self, key: Array, shape: tuple[int, ...], tau: Array) -> tuple[Array, Array]:
@@ -182,7 +182,7 @@ class ConditionedMixture(NoiseView):
         c, sign = _c(groups, lam), jnp.sign(b)
 
         def others(z: Array) -> Array:  # m_i times what the other cells of the group add to b·X
-            m = conditioned_omega.slopes(self.mixing, c * z)
+            m = omega.slopes(self.mixing, c * z)
             return m * (_spread_sum(segments, c * m) - c * m)
 
         inside = jnp.where(segments.member, c, 1)
@@ -204,7 +204,7 @@ class ConditionedMixture(NoiseView):
         c, sign = _c(groups, lam), jnp.sign(b)
 
         def others(z: Array) -> Array:
-            m = sign * lam * conditioned_omega.slopes(self.mixing, c * z)
+            m = sign * lam * omega.slopes(self.mixing, c * z)
             return m * (_spread_sum(segments, m * x) - m * x)
 
         product = self.variance * x + self._average(others)
@@ -222,7 +222,7 @@ class ConditionedMixture(NoiseView):
             return jnp.zeros_like(lam)
         c = _c(groups, lam)
         towards = jnp.sign(b) * groups.segments.spread(jnp.sign(tau))
-        mean = self._average(lambda z: conditioned_omega.slopes(self.mixing, c * z))
+        mean = self._average(lambda z: omega.slopes(self.mixing, c * z))
         alone = groups.segments.spread((groups.segments.sizes == 1).astype(lam.dtype)) > 0
         exact = groups.segments.spread(tau) / jnp.where(alone, b, 1)
         return jnp.where(alone, exact, towards * lam * mean)
@@ -267,27 +267,27 @@ class ConditionedMixture(NoiseView):
 @partial(jax.jit)
 def _nodes(groups: Any, mixing: Mixing, scale: Array, shift: Array | None) -> Nodes:
     tau = None if shift is None else groups.evaluate(shift)
-    return conditioned_omega.quadrature(mixing, _c(groups, scale), groups.segments, tau)
+    return omega.quadrature(mixing, _c(groups, scale), groups.segments, tau)
 
 
 @in_float64
 def _exact_nodes(groups: Any, mixing: Mixing, scale: Any, shift: Any) -> Nodes:
     shift = None if shift is None else float64(shift)
-    nodes = conditioned_omega_nodes(groups, mixing, float64(scale), shift)
+    nodes = omega_nodes(groups, mixing, float64(scale), shift)
     host: Any = [np.asarray(part) for part in nodes]
     return Nodes(*host)
 
 
-def conditioned_omega_nodes(groups: Any, mixing: Mixing, scale: Array, shift: Any) -> Nodes:
+def omega_nodes(groups: Any, mixing: Mixing, scale: Array, shift: Any) -> Nodes:
     """The quadrature of concrete numbers, compiled for this mixing law."""
     tau = None if shift is None else groups.evaluate(shift)
     c = _c(groups, scale)
-    run = jax.jit(lambda c, tau: conditioned_omega.quadrature(mixing, c, groups.segments, tau))
+    run = jax.jit(lambda c, tau: omega.quadrature(mixing, c, groups.segments, tau))
     return run(c, tau)
 
 
 def _require_accurate(nodes: Nodes, mixing: Mixing) -> None:
-    error = float(np.max(np.asarray(conditioned_omega.quadrature_error(nodes)), initial=0))
+    error = float(np.max(np.asarray(omega.quadrature_error(nodes)), initial=0))
     if not error < _WORST:
         raise _checks.UnsupportedError(
             f"The normaliser of {mixing.family} noise at this `total` is known only to {error:.0e} "

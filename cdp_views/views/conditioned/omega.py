@@ -18,7 +18,7 @@ from cdp_views.noise import Mixing
 from cdp_views.precision import characteristic_of_shift as shifted
 from cdp_views.precision.characteristic_of_shift import Nodes
 from cdp_views.precision.omega_tangents import draw, tent
-from cdp_views.views import conditioned_characteristic as law_of
+from cdp_views.views.conditioned import characteristic as law_of
 
 _NODES = 257
 _KEPT = 42.0  # nats below the peak: e^{−42} is below rounding

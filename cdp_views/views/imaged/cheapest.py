@@ -17,8 +17,8 @@ from cdp_views.precision.fibre import log_fibre_integral
 from cdp_views.views._common import proper
 from cdp_views.views._gaussian import GaussianView
 from cdp_views.views._mixture import host_scale
-from cdp_views.views.imaged_laplace import ImagedLaplace, fibre_sup
-from cdp_views.views.imaged_moves import Along, Moved, disjoint_groups, log_volume
+from cdp_views.views.imaged.laplace import ImagedLaplace, fibre_sup
+from cdp_views.views.imaged.moves import Along, Moved, disjoint_groups, log_volume
 
 
 @jax.tree_util.register_dataclass

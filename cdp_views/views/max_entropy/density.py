@@ -21,7 +21,7 @@ from jax import Array, lax
 from cdp_views import _checks
 from cdp_views.noise._quadrature import log_integral
 from cdp_views.support import AffineSubspace
-from cdp_views.views._mixture_coupling import Coupling, coupling_of
+from cdp_views.views.max_entropy.coupling import Coupling, coupling_of
 
 _LOG_2PI = math.log(2 * math.pi)
 _DEFENSIVE = 0.2

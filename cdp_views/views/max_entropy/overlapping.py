@@ -17,7 +17,7 @@ from cdp_views.noise import Mixing
 from cdp_views.precision.dual import balance_rows
 from cdp_views.views._common import proper
 from cdp_views.views._mixture import NoiseView, host_scale
-from cdp_views.views.max_entropy_mixture import require_one_law
+from cdp_views.views.max_entropy.mixture import require_one_law
 
 _LARGEST = 2 * 10**7  # entries of the dense rows
 

@@ -14,7 +14,7 @@ from cdp_views.deviation import Deviation
 from cdp_views.noise import Mixing
 from cdp_views.precision.fibre import segmented_cumsum
 from cdp_views.views._mixture import MixtureView, disjoint, host_scale, is_disjoint
-from cdp_views.views._mixture_density import DensityEstimate, estimate
+from cdp_views.views.max_entropy.density import DensityEstimate, estimate
 
 _MOST_ROUNDS = 1_000
 

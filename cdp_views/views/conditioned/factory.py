@@ -11,10 +11,10 @@ from cdp_views.noise.mixing import Rayleigh
 from cdp_views.views import _shared
 from cdp_views.views._gaussian import GaussianView
 from cdp_views.views._mixture import NoiseView, is_disjoint
-from cdp_views.views.conditioned_laplace import ConditionedLaplace
-from cdp_views.views.conditioned_mixture import ConditionedMixture
-from cdp_views.views.conditioned_overlapping import ConditionedOverlapping
-from cdp_views.views.conditioned_whole import ConditionedWhole
+from cdp_views.views.conditioned.laplace import ConditionedLaplace
+from cdp_views.views.conditioned.mixture import ConditionedMixture
+from cdp_views.views.conditioned.overlapping import ConditionedOverlapping
+from cdp_views.views.conditioned.whole import ConditionedWhole
 
 
 class ConditionedNormal(GaussianView):

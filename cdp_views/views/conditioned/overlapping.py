@@ -20,7 +20,7 @@ from cdp_views.invariants.orthonormal import Orthonormal
 from cdp_views.loss import BoundedLoss
 from cdp_views.precision import omega_overlapping
 from cdp_views.views._mixture import NoiseView, host_scale, scale_like, squared_unit_scales
-from cdp_views.views.conditioned_laplace import ConditionedLaplace, _c, draw_omega
+from cdp_views.views.conditioned.laplace import ConditionedLaplace, _c, draw_omega
 
 _SMALLEST = 1e-3  # mean acceptance below which a Markov chain is cheaper
 _LARGEST = 2 * 10**7  # entries of a part's dense rows

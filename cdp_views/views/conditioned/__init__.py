@@ -1,0 +1,1 @@
+"""Conditioning: the base noise given that the totals hold."""
