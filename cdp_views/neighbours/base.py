@@ -7,12 +7,22 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
+from cdp_views.neighbours.classes import Classes
+
 
 class Neighbours(ABC):
     """The differences v = q′ − q that the data of one person can make to the true answers."""
 
     ordered: ClassVar[bool] = True
     """Whether `shortlist` needs the cells' exposure."""
+
+    keeps_totals: ClassVar[bool] = True
+    """Whether every difference leaves every total as it is. False asks for totals that were fixed
+    in advance, whatever the data: with totals computed from the data epsilon is infinite."""
+
+    by_norm: ClassVar[bool] = False
+    """Whether the shortlist is proved worst only for what is a norm of v: μ of Normal noise and pure
+    ε. A profile δ(ε) that is not ordered by a norm must then be bounded from pure ε alone."""
 
     @property
     @abstractmethod
@@ -37,6 +47,19 @@ class Neighbours(ABC):
           law: differences (m, n) ↦ `Loss` of each; may raise `UnsupportedError`.
         """
         return self.shortlist(exposure)
+
+    def classes(self, exposure: np.ndarray, inv: Any = None, *, most: int = 1_000) -> Classes:
+        """Differences of which each stands for all of equal law, for losses without one order.
+
+        Where one difference is the worst at some ε and another elsewhere, as for Laplace noise in
+        groups of several sizes, the maximum over these at each ε is the answer.
+
+        Args:
+          exposure: (n,) as for `shortlist`.
+          inv: the invariant of the view, which tells which groups are alike; None compares blocks.
+          most: how many to give at most, the most exposed first.
+        """
+        return Classes.of(self.shortlist(exposure), complete=not self.ordered)
 
     @abstractmethod
     def seen_by(self, query: sparse.csr_array) -> sparse.csr_array:
