@@ -7,4 +7,5 @@ from cdp_views.loss.gaussian_dp import analytic_gaussian_mu as analytic_gaussian
 from cdp_views.loss.gaussian_dp import delta_of_mu as delta_of_mu
 from cdp_views.loss.gaussian_dp import epsilon_of_mu as epsilon_of_mu
 from cdp_views.loss.gaussian_dp import tail_bound_mu as tail_bound_mu
+from cdp_views.loss.profile import ProfileLoss as ProfileLoss
 from cdp_views.loss.sampled import SampledLoss as SampledLoss
