@@ -21,8 +21,8 @@ class Neighbours(ABC):
     in advance, whatever the data: with totals computed from the data epsilon is infinite."""
 
     by_norm: ClassVar[bool] = False
-    """Whether the shortlist is proved worst only for what is a norm of v: μ of Normal noise and pure
-    ε. A profile δ(ε) that is not ordered by a norm must then be bounded from pure ε alone."""
+    """Whether the shortlist is proved worst only for what is a norm of v: μ of Normal noise, and
+    pure ε. A profile δ(ε) that no norm orders must then be bounded from pure ε alone."""
 
     @property
     @abstractmethod

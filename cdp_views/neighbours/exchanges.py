@@ -7,11 +7,11 @@ from typing import Any, override
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from cdp_views._checks import UnsupportedError
 from cdp_views.neighbours.base import Neighbours
 from cdp_views.neighbours.differences import Differences
+from cdp_views.neighbours.groups import group_of
 from cdp_views.neighbours.relocations import Relocations, relocations
 
 _MOST_ROWS = 1_000_000
@@ -178,7 +178,7 @@ def exchanges(inv: Any) -> Exchanges | CrossExchanges:
     if len(np.unique(inside)) == len(inside):
         return _crossing(inv)
     moves = relocations(inv)
-    group = _groups(inv)[moves.cells]
+    group = group_of(inv)[moves.cells]
     _, first = np.unique(moves.labels, return_index=True)
     if len(np.unique(group[first])) < 2:
         raise ValueError(
@@ -186,20 +186,6 @@ def exchanges(inv: Any) -> Exchanges | CrossExchanges:
             "Use relocations(inv), or relocations(inv, records=2) for two records at once."
         )
     return Exchanges(moves, np.unique(group[first], return_inverse=True)[1])
-
-
-def _groups(inv: Any) -> np.ndarray:
-    """(n,) label of the part of the table in which each cell lies; parts share no total.
-
-    Nested totals count as the disjoint ones that they are equivalent to.
-    """
-    A = sparse.csr_array(getattr(inv, "geometry", inv).matrix)
-    rows, n = A.shape[0], inv.n
-    corner = sparse.csr_array((n, n))
-    graph = sparse.block_array([[sparse.csr_array((rows, rows)), A], [A.T, corner]])
-    label = connected_components(graph, directed=False)[1][rows:]
-    free = np.diff(A.tocsc().indptr) == 0
-    return np.where(free, -1, label)  # cells under no total form one group
 
 
 def _crossing(inv: Any) -> CrossExchanges:

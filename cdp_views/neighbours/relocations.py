@@ -8,6 +8,7 @@ from scipy import sparse
 
 from cdp_views._checks import UnsupportedError
 from cdp_views.neighbours.base import Neighbours, check_exposure
+from cdp_views.neighbours.classes import Classes, alike, alike_in, pairs_of_kinds
 
 _MOST_PAIRS = 4_000_000
 
@@ -40,11 +41,19 @@ class Relocations(Neighbours):
         rest = np.ones(len(cells), dtype=bool)
         rest[first] = False
         second = np.flatnonzero(rest)[_largest(labels[rest], values[rest])]
-        m = len(first)
-        columns = np.stack([cells[first], cells[second]], axis=1)
-        entries = np.tile([float(self.records), -float(self.records)], m)
-        starts = np.arange(0, 2 * m + 1, 2)
-        return sparse.csr_array((entries, columns.ravel(), starts), shape=(m, self.n))
+        return self._rows(cells[first], cells[second])
+
+    @override
+    def classes(self, exposure: np.ndarray, inv: Any = None, *, most: int = 1_000) -> Classes:
+        """One relocation for every two exposures in every kind of group."""
+        exposure = check_exposure(exposure, self.n)
+        own, cells = exposure[self.cells], self.cells
+        if inv is None:
+            kind = alike_in(self.labels, np.ones(len(cells)), own)
+        else:
+            kind = alike(exposure, inv)[cells]
+        first, second, count, complete = pairs_of_kinds(self.labels, kind, own, most)
+        return Classes(self._rows(cells[first], cells[second]), count, complete)
 
     @override
     def seen_by(self, query: sparse.csr_array) -> sparse.csr_array:
@@ -74,10 +83,7 @@ class Relocations(Neighbours):
         pair = order[np.concatenate(pairs)]
         if len(pair) == 0:  # the query sees no relocation at all: any one of them shows loss 0
             pair = np.array([np.flatnonzero(self.labels == 0)[:2]])
-        entries = np.tile([float(self.records), -float(self.records)], len(pair))
-        starts = np.arange(0, 2 * len(pair) + 1, 2)
-        shape = (len(pair), self.n)
-        return sparse.csr_array((entries, self.cells[pair].ravel(), starts), shape=shape)
+        return self._rows(*self.cells[pair].T)
 
     @override
     def require(self, inv: Any) -> None:
@@ -88,6 +94,13 @@ class Relocations(Neighbours):
                 "epsilon would be infinite. Build them from the view's own invariant: "
                 "relocations(view.invariant)."
             )
+
+    def _rows(self, first: np.ndarray, second: np.ndarray) -> sparse.csr_array:
+        """records · (e_first − e_second), (m, n)."""
+        m, columns = len(first), np.stack([first, second], axis=1)
+        entries = np.tile([float(self.records), -float(self.records)], m)
+        starts = np.arange(0, 2 * m + 1, 2)
+        return sparse.csr_array((entries, columns.ravel(), starts), shape=(m, self.n))
 
     def all_of(self, inv: Any) -> bool:
         """Whether these are all relocations that leave the totals of `inv` alone."""
