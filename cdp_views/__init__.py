@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from .maxent import level_scales as level_scales
     from .maxent import solve_max_entropy as solve_max_entropy
     from .maxent import unbalanced_chance as unbalanced_chance
+    from .neighbours import additions as additions
     from .neighbours import differences as differences
     from .neighbours import exchanges as exchanges
     from .neighbours import relocations as relocations
+    from .neighbours import replacements as replacements
     from .noise import DiscreteLaplace as DiscreteLaplace
     from .noise import DiscreteNormal as DiscreteNormal
     from .noise import ScaleMixture as ScaleMixture
@@ -71,6 +73,8 @@ _ROOM_OF = {
     "unbalanced_chance": "maxent",
     "ScaleMixture": "noise",
     "relocations": "neighbours",
+    "replacements": "neighbours",
+    "additions": "neighbours",
     "differences": "neighbours",
     "exchanges": "neighbours",
     "privacy_loss": "privacy",

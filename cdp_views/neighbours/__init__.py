@@ -1,9 +1,14 @@
 """Which tables must be hard to tell apart."""
 
+from cdp_views.neighbours.additions import Additions as Additions
+from cdp_views.neighbours.additions import additions as additions
 from cdp_views.neighbours.base import Neighbours as Neighbours
+from cdp_views.neighbours.classes import Classes as Classes
 from cdp_views.neighbours.differences import Differences as Differences
 from cdp_views.neighbours.differences import differences as differences
 from cdp_views.neighbours.exchanges import Exchanges as Exchanges
 from cdp_views.neighbours.exchanges import exchanges as exchanges
 from cdp_views.neighbours.relocations import Relocations as Relocations
 from cdp_views.neighbours.relocations import relocations as relocations
+from cdp_views.neighbours.replacements import Replacements as Replacements
+from cdp_views.neighbours.replacements import replacements as replacements

@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from cdp_views._checks import UnsupportedError
+from cdp_views.neighbours._arguments import records_of
 from cdp_views.neighbours.base import Neighbours, check_exposure
 from cdp_views.neighbours.classes import Classes, alike, alike_in, pairs_of_kinds
 
@@ -37,10 +38,7 @@ class Relocations(Neighbours):
         """
         exposure = check_exposure(exposure, self.n)
         cells, labels, values = self.cells, self.labels, exposure[self.cells]
-        first = _largest(labels, values)
-        rest = np.ones(len(cells), dtype=bool)
-        rest[first] = False
-        second = np.flatnonzero(rest)[_largest(labels[rest], values[rest])]
+        first, second = two_largest(labels, values)
         return self._rows(cells[first], cells[second])
 
     @override
@@ -140,11 +138,7 @@ def relocations(inv: Any, *, records: int = 1) -> Relocations:
 
     Reference: docs/notation.md, "relocation"; [L] §3 has the two-record exchange instead.
     """
-    if isinstance(records, bool) or not isinstance(records, int | np.integer) or records < 1:
-        raise ValueError(
-            f"`records` must be a positive integer; got {records!r}. "
-            "Give the number of records that one person may move at once."
-        )
+    records = records_of(records)
     blocks = np.asarray(inv.blocks)
     inside = np.flatnonzero(blocks >= 0)
     _, label, sizes = np.unique(blocks[inside], return_inverse=True, return_counts=True)
@@ -156,7 +150,7 @@ def relocations(inv: Any, *, records: int = 1) -> Relocations:
         )
     movable = shared[label]
     renumber = np.cumsum(shared) - 1
-    return Relocations(len(blocks), inside[movable], renumber[label[movable]], int(records))
+    return Relocations(len(blocks), inside[movable], renumber[label[movable]], records)
 
 
 def _firsts(labels: np.ndarray) -> np.ndarray:
@@ -166,7 +160,29 @@ def _firsts(labels: np.ndarray) -> np.ndarray:
     return first[labels]
 
 
-def _largest(labels: np.ndarray, values: np.ndarray) -> np.ndarray:
+def two_largest(labels: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the two largest values of each label that occurs twice; ties in order."""
+    twice = np.bincount(labels)[labels] > 1
+    if not twice.all():
+        inside = np.flatnonzero(twice)
+        if not inside.size:
+            return inside, inside
+        first, second = two_largest(compact(labels[inside]), values[inside])
+        return inside[first], inside[second]
+    first = largest(labels, values)
+    rest = np.ones(len(labels), dtype=bool)
+    rest[first] = False
+    return first, np.flatnonzero(rest)[largest(labels[rest], values[rest])]
+
+
+def compact(labels: np.ndarray) -> np.ndarray:
+    """Labels ≥ 0 renumbered 0, 1, … without gaps, order kept."""
+    present = np.zeros(int(labels.max()) + 1, dtype=np.int64)
+    present[labels] = 1
+    return (np.cumsum(present) - 1)[labels]
+
+
+def largest(labels: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Position of the first largest value of each label 0, 1, …, each of which occurs."""
     top = np.full(labels.max() + 1, -np.inf)
     np.maximum.at(top, labels, values)

@@ -12,24 +12,7 @@ from scipy import sparse
 
 from cdp_views.neighbours import differences, relocations
 
-
-def invariant(labels, weights=None):
-    """Disjoint weighted totals, as neighbours look at them; −1 is under no total."""
-    labels = np.asarray(labels)
-    weights = np.ones(len(labels)) if weights is None else np.asarray(weights, float)
-    inside = np.flatnonzero(labels >= 0)
-    shape = (labels.max() + 1, len(labels))
-    A = sparse.csr_array((weights[inside], (labels[inside], inside)), shape=shape)
-    _, blocks = np.unique(np.stack([labels, weights]), axis=1, return_inverse=True)
-    return SimpleNamespace(n=len(labels), blocks=blocks.ravel(), matrix=A)
-
-
-def content(inv, exposure, cell):
-    """All that the law of a cell's group depends on."""
-    A = inv.matrix.toarray()
-    row = np.flatnonzero(A[:, cell])
-    group = np.flatnonzero(A[row[0]]) if len(row) else []
-    return tuple(sorted((A[row[0], i], exposure[i]) for i in group))
+from .dense import content, invariant
 
 
 @given(st.data())
