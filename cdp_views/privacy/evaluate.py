@@ -1,6 +1,6 @@
 """A view and its neighbours in, numbers out."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -8,19 +8,32 @@ from scipy import sparse
 from cdp_views import _checks
 from cdp_views._checks import UnsupportedError
 from cdp_views.invariants import Invariant
-from cdp_views.loss import Loss
+from cdp_views.loss import BoundedLoss, GaussianLoss, Loss
 from cdp_views.neighbours import Neighbours
+from cdp_views.privacy import regimes
 from cdp_views.privacy.estimate import DRAWS, estimate_loss, exposure_of
+from cdp_views.privacy.joined import JoinedLoss
+from cdp_views.privacy.pairs import Pairs
 from cdp_views.privacy.result import PrivacyLoss
 from cdp_views.privacy.worst import name_difference
 
 
 def privacy_loss(
-    view: Any, neighbours: Neighbours, *, query: Any = None, key: Any = None, draws: int = DRAWS
+    view: Any,
+    neighbours: Neighbours,
+    *,
+    query: Any = None,
+    key: Any = None,
+    draws: int = DRAWS,
+    changed_totals: Literal["refuse", "infinite"] = "refuse",
 ) -> PrivacyLoss:
     """What publishing a draw of `view`, and the totals with it, gives away.
 
     The loss L(y) = log p(y − q) − log p(y − q − v), at most over the differences v of `neighbours`.
+
+    Two regimes, kept apart (`PrivacyLoss.regime` says which): totals *computed from the data* and
+    published exactly, where a neighbour with other totals is told apart for certain; and totals
+    *fixed in advance*, a view built with `total=`, where neighbours may have any totals.
 
     Args:
       view: a view of a noise, with its true answers (or any, as the noise is additive). With `key`
@@ -32,13 +45,15 @@ def privacy_loss(
         so (`pure_epsilon` of Laplace noise); figures that without a key are bounds become
         estimates, of at most four differences that look worst (see `scope`). Not of a `query`.
       draws: draws of that estimate.
+      changed_totals: what a difference means that changes a total computed from the data: "refuse"
+        it as a slip, or answer "infinite": ε = ∞, δ = 1.
 
     Returns:
       PrivacyLoss: epsilon(delta), delta(epsilon), pure_epsilon, mu, rho, guess_rate, worst.
 
     Raises:
       TypeError: `view` is no distribution, or `neighbours` a bare array.
-      ValueError: a difference changes a total, or the view is a batch.
+      ValueError: a difference changes a total computed from the data, or the view is a batch.
       UnsupportedError: the law of this view's loss is not known and no key was given.
 
     Example:
@@ -48,11 +63,13 @@ def privacy_loss(
       >>> round(cdp.privacy_loss(view, cdp.relocations(inv)).mu, 6)
       0.707107
 
-    Reference: [L] Definition 1 and Theorem 1; Balle and Wang 2018 for the exact profile.
+    Reference: [L] Definition 1 and Theorem 1; Balle and Wang 2018 for the exact profile; [TV]
+    Definition 3.1 for totals fixed in advance.
     """
     _checks.instance(
         "neighbours", neighbours, Neighbours, "Pass relocations(inv), or differences(V) for rows V."
     )
+    _checks.choice("changed_totals", changed_totals, ("refuse", "infinite"))
     if isinstance(view, Invariant):
         raise TypeError(
             f"`view` is of type {type(view).__name__}, which is no distribution. Build it first: "
@@ -69,31 +86,119 @@ def privacy_loss(
             f"`neighbours` must cover the {inv.n} cells of the view; got {neighbours.n}. "
             "Build them from the view's own invariant."
         )
-    if query is not None:
-        query = _as_query(query, neighbours.n)
-        differences = sparse.csr_array(neighbours.seen_by(query))
-    else:
-        exposure = exposure_of(view, neighbours.n) if neighbours.ordered else np.zeros(neighbours.n)
-        law = getattr(view, "loss", None)
-        found = neighbours.worst(exposure, law) if law else neighbours.shortlist(exposure)
-        differences = sparse.csr_array(found)
-    if inv is not None:
-        neighbours.require(inv)
-        _check_kept(differences, inv)
-    law, rows, scope = _law(view, differences, query, key, draws)
+    query = None if query is None else _as_query(query, neighbours.n)
+    regime = regimes.of(view)
+    if regime == regimes.COMPUTED:
+        leaving = regimes.leaving(neighbours, inv, changed_totals)
+        if leaving is not None:
+            return _told_apart(leaving, neighbours, inv)
+    differences, rest = _to_try(view, neighbours, query)
+    if regime == regimes.COMPUTED:
+        regimes.require_kept(differences, inv)
+    law, every, rows, scope = _law(view, differences, query, key, draws)
+    if neighbours.by_norm and law.additive() is None and law.kind != "estimate":
+        law = BoundedLoss(law.sup, law.sup_kind)
+        rows, law = rows[law.frontier()], law.take(law.frontier())
+    worst = name_difference(differences, int(rows[_worst(law)]), inv)
+    if rest is not None and law.kind != "estimate":
+        law = JoinedLoss([law, rest])
+    note = view.loss_scope(differences) if hasattr(view, "loss_scope") else ""
     return PrivacyLoss(
         law=law,
-        worst=name_difference(differences, int(rows[_worst(law)]), inv),
-        sensitivity=float(np.sqrt(np.max(differences.power(2).sum(axis=1)))),
+        worst=worst,
+        sensitivity=_sensitivity(differences),
         neighbours=neighbours.describe(),
-        scope=scope,
+        scope="; ".join(part for part in (scope, note) if part),
+        regime=regime,
+        pairs=Pairs(every, differences, inv, _exposure_or_none(view, neighbours.n)),
     )
+
+
+def _told_apart(differences: sparse.csr_array, neighbours: Neighbours, inv: Any) -> PrivacyLoss:
+    """A total changes with the data, and it is published exactly: ε = ∞."""
+    law = GaussianLoss([np.inf])
+    return PrivacyLoss(
+        law=law,
+        worst=name_difference(differences, 0, inv),
+        sensitivity=_sensitivity(differences),
+        neighbours=neighbours.describe(),
+        scope="a published total changes with the data, so the two tables are told apart",
+        regime=regimes.COMPUTED,
+        pairs=Pairs(law, sparse.csr_array(differences[[0]]), inv),
+    )
+
+
+def _sensitivity(differences: sparse.csr_array) -> float:
+    return float(np.sqrt(np.max(differences.power(2).sum(axis=1))))
+
+
+def _to_try(view: Any, neighbours: Neighbours, query: Any) -> tuple[sparse.csr_array, Loss | None]:
+    """The differences among which the worst is, and a bound for those left out, if any."""
+    if query is not None:
+        return sparse.csr_array(neighbours.seen_by(query)), None
+    n, law_of = neighbours.n, getattr(view, "loss", None)
+    exposure = exposure_of(view, n) if neighbours.ordered else np.zeros(n)
+    if law_of is None:
+        return sparse.csr_array(neighbours.shortlist(exposure)), None
+    ordered = True
+
+    def law(differences: sparse.csr_array) -> Loss:
+        nonlocal ordered
+        answer = law_of(differences)
+        ordered = ordered and answer.additive() is not None
+        return answer
+
+    found = None
+    try:
+        found = sparse.csr_array(neighbours.worst(exposure, law))
+    except UnsupportedError:
+        if ordered:
+            raise
+    if neighbours.by_norm or not neighbours.ordered:
+        return _given(found), None
+    try:
+        if ordered and (found is None or law(found).additive() is not None):
+            return _given(found), None
+    except UnsupportedError:  # no law: what looks worst will be estimated, or refused
+        return _given(found), None
+    # no one order of these laws: every class of differences is tried, at each ε
+    classes = neighbours.classes(exposure, getattr(view, "invariant", None))
+    differences = sparse.csr_array(classes.differences)
+    if classes.complete:
+        return differences, None
+    size = abs(differences) @ exposure
+    if np.any(law_of(differences).sup > size * (1 + 1e-9)):
+        raise UnsupportedError(
+            "`neighbours` differ in more ways than can be tried, and nothing bounds the others. "
+            "State the differences that matter with differences(V), or use equal scales."
+        )
+    # pure ε is at most the exposure of what changes, and the others have less of it
+    return differences, BoundedLoss([float(size.min())], "bound")
+
+
+def _given(found: sparse.csr_array | None) -> sparse.csr_array:
+    if found is None:
+        raise UnsupportedError(
+            "`neighbours` has too many differences to try. State those that matter with "
+            "differences(V)."
+        )
+    return found
+
+
+def _exposure_or_none(view: Any, n: int) -> np.ndarray | None:
+    try:
+        return exposure_of(view, n) if hasattr(view, "exposure") else None
+    except UnsupportedError:
+        return None
 
 
 def _law(
     view: Any, differences: sparse.csr_array, query: Any, key: Any, draws: int
-) -> tuple[Loss, np.ndarray, str]:
-    """The laws that can be worst, the difference of each, and what an estimate covers."""
+) -> tuple[Loss, Loss, np.ndarray, str]:
+    """The laws that can be worst and those of all rows; the row of each of the former; the scope.
+
+    The scope says what an estimate covers.
+    """
     law, missing = None, None
     if hasattr(view, "loss"):
         try:
@@ -104,11 +209,11 @@ def _law(
         raise missing or _no_law(view, query)
     if law is not None and (law.kind == "exact" or key is None or query is not None):
         rows = law.frontier()
-        return law.take(rows), rows, ""
+        return law.take(rows), law, rows, ""
     estimate, rows = estimate_loss(view, differences, key=key, draws=draws, bounded=law)
     many, tried = differences.shape[0], len(np.unique(rows))
     scope = f"estimated from {draws:,} draws, for {tried} of {many:,} differences that look worst"
-    return estimate, rows, scope
+    return estimate, estimate, rows, scope
 
 
 def _as_query(query: Any, n: int) -> sparse.csr_array:
@@ -144,22 +249,6 @@ def _no_law(view: Any, query: Any) -> UnsupportedError:
 
 def _worst(law: Loss) -> int:
     # The largest bounded loss first; where all are unbounded, the best chance of a right guess.
-    sup, guess = np.broadcast_arrays(law.sup, law.guess_rate)
-    return int(np.lexsort((guess, sup))[-1])
-
-
-def _check_kept(differences: sparse.csr_array, inv: Any) -> None:
-    """Raise if a row v has A v ≠ 0 beyond rounding."""
-    A = sparse.csr_array(inv.matrix)
-    eps, changed = 8 * np.finfo(float).eps, abs(differences @ A.T)
-    excess = sparse.coo_array(changed - eps * (abs(differences) @ abs(A).T))
-    row, total = excess.coords
-    # rows found by linear algebra carry rounding from all of their cells, not one total's alone
-    length = np.sqrt(differences.power(2).sum(axis=1))[row] * np.sqrt(A.power(2).sum(axis=1))[total]
-    broken = np.sort(row[excess.data > eps * length])
-    if broken.size:
-        raise ValueError(
-            f"`neighbours` row {int(broken[0])} changes a published total, so epsilon would be "
-            "infinite: the total is computed from the data and released exactly. "
-            "Use relocations(inv), or a row that leaves every total as it is."
-        )
+    sup = np.asarray(law.sup)
+    top = np.flatnonzero(sup >= np.max(sup))
+    return int(top[0]) if len(top) == 1 else int(top[np.argmax(law.take(top).guess_rate)])

@@ -1,13 +1,17 @@
 """The answer to "what does this release give away?"."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cdp_views._checks import UnsupportedError
 from cdp_views.loss import Loss
+from cdp_views.privacy.pairs import Pairs
 from cdp_views.privacy.worst import WorstDifference
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _SHOWN_DELTA = 1e-10
 
@@ -25,6 +29,8 @@ class PrivacyLoss:
       sensitivity: largest Euclidean norm ‖v‖₂ of the differences tried, in records.
       neighbours: the unit of privacy in words.
       scope: what an estimate covers, in words; empty where nothing is estimated.
+      regime: whether the totals were computed from the data or fixed in advance, in words.
+      pairs: laws of all differences tried, for `by_pair`.
 
     Example:
       >>> from cdp_views.loss import GaussianLoss
@@ -42,6 +48,8 @@ class PrivacyLoss:
     sensitivity: float
     neighbours: str
     scope: str = ""
+    regime: str = ""
+    pairs: Pairs | None = field(default=None, repr=False)
 
     def epsilon(self, delta: float) -> float:
         """The smallest ε ≥ 0 with δ(ε) ≤ δ, rounded up; δ in [0, 1]."""
@@ -70,6 +78,18 @@ class PrivacyLoss:
     def rho(self) -> float:
         """ρ = μ²/2 of zero-concentrated DP; raises `UnsupportedError` for other losses."""
         return self._of_normal_loss("rho")
+
+    def by_pair(self, epsilon: float | None = None) -> "pd.DataFrame":
+        """One row for each class of differences that lose alike, the worst first; see `Pairs`.
+
+        With `epsilon`, δ(ε) of each as well. Names cells, groups and changes; never a count.
+        """
+        if self.pairs is None:
+            raise UnsupportedError(
+                "`by_pair` needs the differences tried, which this result does not hold. "
+                "Take it from privacy_loss(view, neighbours)."
+            )
+        return self.pairs.table(epsilon)
 
     @property
     def kind(self) -> str:
@@ -113,6 +133,7 @@ class PrivacyLoss:
             *([f"  {self.scope}"] if self.scope else []),
             *(f"  {number}" for number in numbers),
             f"  least protected: {self.worst}",
+            *([f"  totals: {self.regime}"] if self.regime else []),
         ]
         return "\n".join(lines)
 

@@ -23,31 +23,47 @@ class WorstDifference:
     values: tuple[float, ...]
     group: object = None
 
-    def __str__(self) -> str:
+    @property
+    def change(self) -> str:
+        """What changes, in words: of many cells the first six."""
         shown = [f"{v:+g} in cell {i}" for i, v in zip(self.cells[:6], self.values, strict=False)]
         more = len(self.cells) - len(shown)
-        text = ", ".join(shown) + (f" and {more} more" if more else "")
-        return text if self.group is None else f"{text} (group {self.group})"
+        return ", ".join(shown) + (f" and {more} more" if more else "")
+
+    def __str__(self) -> str:
+        return self.change if self.group is None else f"{self.change} (group {self.group})"
 
 
 def name_difference(differences: sparse.csr_array, row: int, inv: Any) -> WorstDifference:
     """Row `row` of (m, n) `differences` in words, with its group where `inv` has labels."""
-    part = slice(differences.indptr[row], differences.indptr[row + 1])
-    order = np.argsort(differences.indices[part])
-    cells, values = differences.indices[part][order], differences.data[part][order]
-    group = _common_group(cells, inv)
-    return WorstDifference(row, tuple(cells.tolist()), tuple(values.tolist()), group)
+    return name_differences(differences, np.array([row]), inv)[0]
 
 
-def _common_group(cells: np.ndarray, inv: Any) -> object:
-    # A cell lies under the totals whose rows of A touch it; name the one that all cells share.
+def name_differences(
+    differences: sparse.csr_array, rows: np.ndarray, inv: Any
+) -> list[WorstDifference]:
+    """Those `rows` of (m, n) `differences` in words; O(n) once, then as many as their entries."""
     names = getattr(inv, "names", None)
-    if names is None or len(names) != inv.matrix.shape[0]:
-        return None
-    touched = sparse.csc_array(sparse.csr_array(inv.matrix)[:, cells])
-    rows, counts = np.unique(touched.indices[touched.data != 0], return_counts=True)
-    shared = rows[counts == len(cells)]
+    totals = None
+    if names is not None and len(names) == inv.matrix.shape[0]:
+        totals = sparse.csc_array(inv.matrix)
+        totals.eliminate_zeros()
+    found = []
+    for row in rows.tolist():
+        part = slice(differences.indptr[row], differences.indptr[row + 1])
+        order = np.argsort(differences.indices[part])
+        cells = differences.indices[part][order].tolist()
+        values = differences.data[part][order].tolist()
+        group = None if totals is None else _common_group(cells, totals, names)
+        found.append(WorstDifference(row, tuple(cells), tuple(values), group))
+    return found
+
+
+def _common_group(cells: list[int], totals: sparse.csc_array, names: Any) -> object:
+    # A cell lies under the totals whose rows of A touch it; name the one that all cells share.
+    over = [set(totals.indices[totals.indptr[c] : totals.indptr[c + 1]].tolist()) for c in cells]
+    shared = set.intersection(*over)
     if len(shared) != 1:
         return None
-    name = names[int(shared[0])]
+    name = names[shared.pop()]
     return name.item() if isinstance(name, np.generic) else name

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -36,14 +37,41 @@ class GaussianView(PushedView):
     def loss(
         self, differences: sparse.csr_array, query: sparse.csr_array | None = None
     ) -> GaussianLoss:
-        """L ~ N(μ²/2, μ²) with μ² = v Σ⁺ vᵀ; of a query W, (Wv)ᵀ(WΣWᵀ)⁺(Wv). Exact."""
+        """L ~ N(μ²/2, μ²) with μ² = u Σ⁺ uᵀ; of a query W, (Wu)ᵀ(WΣWᵀ)⁺(Wu). Exact.
+
+        u is how far the release's centre moves when the data do by v: v itself where v keeps the
+        totals. Where they were fixed in advance it need not, and u = v − ΔAᵀ(AΔAᵀ)⁻¹Av conditioned,
+        the projection of v imaged.
+        """
         law = self._exact_law("loss")
         if query is None:
-            return GaussianLoss(np.sqrt(np.maximum(law.squared_length(differences), 0)))
+            return GaussianLoss(np.sqrt(np.maximum(self._squared_length(law, differences), 0)))
         weights = query.toarray()
         covariance = np.asarray(law.covariance_product(float64(weights))) @ weights.T
-        seen = np.asarray((query @ differences.T).toarray(), dtype=np.float64)
-        return GaussianLoss(_lengths(covariance, seen))
+        scale = np.broadcast_to(np.asarray(self.scale, np.float64), (self.invariant.n,))
+        seeing = sparse.csr_array(self._pulled_back(law, weights)) if self.fixed_totals else query
+        seen = np.asarray((seeing @ differences.T).toarray(), dtype=np.float64)
+        noisy = np.linalg.norm(weights * scale, axis=1)
+        rounding = 1e-13 * np.outer(np.linalg.norm(weights, axis=1), abs(differences).sum(axis=1))
+        return GaussianLoss(_lengths(covariance, seen, noisy, rounding))
+
+    def _squared_length(self, law: Any, differences: sparse.csr_array) -> np.ndarray:
+        """u Σ⁺ uᵀ for each row v: (m,)."""
+        nu = getattr(law, "nu", None)
+        if not self.fixed_totals or nu is None:  # an image's form ignores what lies along the fibre
+            return law.squared_length(differences)
+        # G(ν): u = Cov diag(ν) v, so uᵀΣ⁺u = (νv)ᵀ Cov (νv)
+        nu = np.broadcast_to(np.asarray(nu), (self.invariant.n,))
+        return law.variance_of(sparse.csr_array(differences * nu[None, :]))
+
+    def _pulled_back(self, law: Any, weights: np.ndarray) -> np.ndarray:
+        """The rows W M of the map M: v ↦ u, (r, n)."""
+
+        def centre(v: Any) -> Any:
+            return v - self.moved(law, v)
+
+        pull = jax.linear_transpose(centre, float64(np.zeros(self.invariant.n)))
+        return np.stack([np.asarray(pull(float64(w))[0]) for w in weights])
 
     @in_float64
     def deviation(self, workload: sparse.csr_array | None = None) -> NormalDeviation:
@@ -68,11 +96,20 @@ class GaussianView(PushedView):
         return self.law(self.invariant, float64(self._one(what)), weights)
 
 
-def _lengths(covariance: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """√(wᵀ C⁺ w) for each column w; infinite where w leaves the range of C."""
+def _lengths(
+    covariance: np.ndarray, seen: np.ndarray, noisy: np.ndarray, rounding: np.ndarray
+) -> np.ndarray:
+    """√(wᵀ C⁺ w) for each column w of `seen` (r, m); infinite where w leaves the range of C.
+
+    What an exact total lets through of its cells' noise, sd `noisy` (r,), is rounding; so is what
+    it shows of a difference, up to `rounding` (r, m).
+    """
     # to unit variances first: a query's unit of measurement must not matter
-    sd = np.sqrt(np.diag(covariance))
-    unit = np.where(sd > 0, sd, 1)
+    sd = np.sqrt(np.maximum(np.diag(covariance), 0))
+    exact = sd <= 1e-7 * noisy
+    covariance = np.where(exact[:, None] | exact[None, :], 0, covariance)
+    seen = np.where(exact[:, None] & (np.abs(seen) <= rounding), 0, seen)
+    unit = np.where(exact, 1, sd)
     covariance, seen = covariance / np.outer(unit, unit), seen / unit[:, None]
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     kept = values > max(len(values), 1) * 1e-14 * max(values.max(initial=0), 0)

@@ -65,6 +65,9 @@ class PushedView(Common, dist.TransformedDistribution):
 
     unit: ClassVar[dist.Distribution]
     pytree_data_fields = ()
+    pytree_aux_fields = ("fixed_totals",)
+    fixed_totals: bool
+    """Whether `total=` fixed the totals in advance, so that they say nothing about the data."""
 
     def __init__(
         self,
@@ -78,6 +81,7 @@ class PushedView(Common, dist.TransformedDistribution):
         validate_args: bool | None = None,
     ) -> None:
         warn_if_noise_drowns(loc, scale)
+        self.fixed_totals = shift is not None
         law = self.law(
             invariant, jnp.asarray(proper(scale)), None if weights is None else jnp.asarray(weights)
         )

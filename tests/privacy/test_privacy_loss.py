@@ -108,6 +108,7 @@ def test_it_prints_what_one_wants_to_know(one_total, conditioned):
         "  mu 1.11803, rho 0.625",
         "  guess rate 0.711925",
         "  least protected: +1 in cell 0, -1 in cell 1 (group WI)",
+        "  totals: computed from the data and published with it",
     ]
 
 
