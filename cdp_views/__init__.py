@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .neighbours import additions as additions
     from .neighbours import differences as differences
     from .neighbours import exchanges as exchanges
+    from .neighbours import moves as moves
     from .neighbours import relocations as relocations
     from .neighbours import replacements as replacements
     from .noise import DiscreteLaplace as DiscreteLaplace
@@ -73,6 +74,7 @@ _ROOM_OF = {
     "unbalanced_chance": "maxent",
     "ScaleMixture": "noise",
     "relocations": "neighbours",
+    "moves": "neighbours",
     "replacements": "neighbours",
     "additions": "neighbours",
     "differences": "neighbours",

@@ -8,6 +8,8 @@ from cdp_views.neighbours.differences import Differences as Differences
 from cdp_views.neighbours.differences import differences as differences
 from cdp_views.neighbours.exchanges import Exchanges as Exchanges
 from cdp_views.neighbours.exchanges import exchanges as exchanges
+from cdp_views.neighbours.moves import Moves as Moves
+from cdp_views.neighbours.moves import moves as moves
 from cdp_views.neighbours.relocations import Relocations as Relocations
 from cdp_views.neighbours.relocations import relocations as relocations
 from cdp_views.neighbours.replacements import Replacements as Replacements

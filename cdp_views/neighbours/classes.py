@@ -99,7 +99,7 @@ def pairs_of_kinds(
     deep = int(np.ceil(np.sqrt(2 * share))) + 1
     first, second, count = [], [], []
     for b, repeat in zip(kept[by_top].tolist(), times[by_top].tolist(), strict=True):
-        runs = np.arange(begin[b], min(stop[b], begin[b] + deep))
+        runs = np.arange(int(begin[b]), min(int(stop[b]), int(begin[b]) + deep))
         complete &= len(runs) == stop[b] - begin[b]
         i, j = np.triu_indices(len(runs))
         i, j = runs[i], runs[j]

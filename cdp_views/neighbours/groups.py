@@ -13,8 +13,8 @@ def group_of(inv: Any) -> np.ndarray:
     Two cells lie in one part if a chain of totals leads from one to the other. Nested totals count
     as the disjoint ones that they are equivalent to.
     """
-    A = rows_of(inv)
-    count, n = A.shape
+    A, n = rows_of(inv), inv.n
+    count = len(A.indptr) - 1
     graph = sparse.block_array(
         [[sparse.csr_array((count, count)), A], [A.T, sparse.csr_array((n, n))]]
     )

@@ -56,8 +56,8 @@ class Replacements(Neighbours):
         top = self._top(exposure)
         if len(top) * (len(top) - 1) // 2 <= _FEW:
             return self.shortlist(exposure)
-        single = self.records * sparse.csr_array(sparse.eye_array(self.n, format="csr")[top])
-        loss = size_of(law, sparse.csr_array(single))
+        cells = (np.full(len(top), float(self.records)), top, np.arange(len(top) + 1))
+        loss = size_of(law, sparse.csr_array(cells, shape=(len(top), self.n)))
         if loss is None:
             return self.shortlist(exposure)
         i, j = _pairs_within(self.group[top])
