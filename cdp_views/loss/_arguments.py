@@ -37,6 +37,16 @@ def finite_epsilon(value: Any) -> float:
     return float(array)
 
 
+def order(alpha: Any) -> float:
+    """`alpha` as one order α ≥ 1 of a Rényi divergence (infinity is allowed)."""
+    array = _numbers("alpha", alpha)
+    if array.ndim or not array >= 1:
+        raise ValueError(
+            f"`alpha` must be one number from 1 upwards; got {alpha!r}. 1 gives KL, infinity sup."
+        )
+    return float(array)
+
+
 def _numbers(name: str, value: Any) -> np.ndarray:
     try:
         return np.asarray(value, dtype=float)

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Self, override
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
-from cdp_views.loss._arguments import nonnegative
+from cdp_views.loss._arguments import nonnegative, order, probability
 from cdp_views.loss.base import Kind, Loss
 from cdp_views.loss.gaussian_dp import delta_of_mu, epsilon_of_mu
 
@@ -52,6 +52,36 @@ class GaussianLoss(Loss):
     @override
     def guess_rate(self) -> np.ndarray:
         return ndtr(0.5 * self.mu)
+
+    @override
+    def renyi(self, alpha: float) -> np.ndarray:
+        """(m,) D_α = αμ²/2; infinite at α = ∞ unless μ = 0."""
+        alpha = order(alpha)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.where(self.mu > 0, alpha * self.rho, 0.0)
+
+    @property
+    @override
+    def zcdp(self) -> np.ndarray:
+        return self.rho
+
+    @property
+    @override
+    def gdp(self) -> np.ndarray:
+        return self.mu
+
+    @property
+    @override
+    def gdp_kind(self) -> Kind:
+        return self.kind
+
+    @override
+    def tradeoff(self, type_one: float | np.ndarray) -> np.ndarray:
+        """(m,) Φ(Φ⁻¹(1 − a) − μ)."""
+        a = np.asarray(probability("type_one", type_one))
+        with np.errstate(invalid="ignore"):
+            curve = ndtr(-ndtri(a) - self.mu)
+        return np.where(np.isinf(self.mu), 0.0, curve)  # at a = 0 that is infinity less infinity
 
     @override
     def delta(self, epsilon: float | np.ndarray) -> np.ndarray:

@@ -21,7 +21,8 @@ class PrivacyLoss:
     """What a release gives away about one unit of privacy, at most over its differences.
 
     Every number is the maximum over the differences tried, at the ε or δ asked for. `kind` says
-    what `epsilon`, `delta` and `guess_rate` are, `pure_kind` what `pure_epsilon` is.
+    what `epsilon`, `delta` and all that follows from them are: guess rate, total variation, KL,
+    Rényi divergences, trade-off curve. `pure_kind` is of `pure_epsilon`, `mu_kind` of `mu`.
 
     Args:
       law: laws of the loss of the differences that can be worst.
@@ -70,14 +71,55 @@ class PrivacyLoss:
         return _largest(self.law.guess_rate)
 
     @property
+    def total_variation(self) -> float:
+        """δ(0): the most by which the probability of any event can change."""
+        return _largest(self.law.total_variation)
+
+    @property
+    def kl(self) -> float:
+        """Kullback–Leibler divergence between neighbours, in nats; of the same `kind`."""
+        return _largest(self.law.kl)
+
+    def renyi(self, alpha: float) -> float:
+        """Rényi divergence of order α ≥ 1, in nats; of the same `kind`."""
+        return _largest(self.law.renyi(alpha))
+
+    def tradeoff(self, type_one: Any) -> Any:
+        """The least type II error of a test with this type I error, over the differences.
+
+        `type_one` is a number or an array in [0, 1]; the answer has its shape. Of the same `kind`,
+        where a "bound" lies below the truth.
+        """
+        a = np.asarray(type_one, dtype=float)
+        curve = self.law.tradeoff(a[..., None]).min(axis=-1)
+        return float(curve) if a.ndim == 0 else curve
+
+    @property
     def mu(self) -> float:
-        """μ of Gaussian differential privacy; raises `UnsupportedError` for other losses."""
-        return self._of_normal_loss("mu")
+        """μ of Gaussian differential privacy: exact for Normal noise, else a bound.
+
+        The smallest μ whose trade-off curve lies below this one; see `mu_kind`. Raises
+        `UnsupportedError` where none is proved.
+        """
+        return self._proved("mu", self.law.gdp)
 
     @property
     def rho(self) -> float:
-        """ρ = μ²/2 of zero-concentrated DP; raises `UnsupportedError` for other losses."""
-        return self._of_normal_loss("rho")
+        """ρ of zero-concentrated DP, sup_{α>1} D_α/α: μ²/2 for Normal noise, else a bound.
+
+        See `rho_kind`. Raises `UnsupportedError` where none is proved.
+        """
+        return self._proved("rho", self.law.zcdp)
+
+    @property
+    def mu_kind(self) -> str:
+        """Whether `mu` is "exact" or a "bound", which holds too where `kind` is "estimate"."""
+        return self.law.gdp_kind
+
+    @property
+    def rho_kind(self) -> str:
+        """Whether `rho` is "exact" or a "bound", which holds too where `kind` is "estimate"."""
+        return self.law.gdp_kind
 
     def by_pair(self, epsilon: float | None = None) -> "pd.DataFrame":
         """One row for each class of differences that lose alike, the worst first; see `Pairs`.
@@ -139,14 +181,13 @@ class PrivacyLoss:
 
     __repr__ = __str__
 
-    def _of_normal_loss(self, name: str) -> float:
-        value: Any = getattr(self.law, name, None)
-        if value is None:
+    def _proved(self, name: str, values: np.ndarray) -> float:
+        if np.isinf(values).any() and not hasattr(self.law, "mu"):
             raise UnsupportedError(
-                f"`{name}` is defined for a normal privacy loss only. "
+                f"`{name}` is proved for normal and for bounded losses only; this one is neither. "
                 "Use delta(epsilon), epsilon(delta) or guess_rate, which hold for every loss."
             )
-        return _largest(value)
+        return _largest(values)
 
 
 def _beside(errors: np.ndarray | None, values: np.ndarray) -> float | None:

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from cdp_views._checks import UnsupportedError
 from cdp_views.loss import delta_of_mu, epsilon_of_mu
+from cdp_views.loss.pure import mu_of_pure, rho_of_pure
 from cdp_views.neighbours import differences, relocations
 from cdp_views.privacy import privacy_loss
 
@@ -146,9 +147,9 @@ def test_a_loss_that_is_not_normal(one_total, bounded_view):
     assert (loss.kind, loss.stderr) == ("bound", 0.005)
     assert "pure epsilon 2" in str(loss)
     assert "mu" not in str(loss).replace("number", "")
-    for name in ("mu", "rho"):
-        with pytest.raises(UnsupportedError, match=rf"^`{name}` is defined for a normal"):
-            getattr(loss, name)
+    # mu and rho are bounds, here no worse than those of pure epsilon.
+    assert (loss.mu_kind, loss.rho_kind) == ("bound", "bound")
+    assert 0 < loss.mu <= mu_of_pure(2.0) and 0 < loss.rho <= rho_of_pure(2.0)
 
 
 def test_a_total_that_changes_is_refused(two_totals, conditioned):
