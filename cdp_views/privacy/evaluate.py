@@ -92,10 +92,10 @@ def privacy_loss(
         leaving = regimes.leaving(neighbours, inv, changed_totals)
         if leaving is not None:
             return _told_apart(leaving, neighbours, inv)
-    differences, rest = _to_try(view, neighbours, query)
+    differences, law, rest = _to_try(view, neighbours, query)
     if regime == regimes.COMPUTED:
         regimes.require_kept(differences, inv)
-    law, every, rows, scope = _law(view, differences, query, key, draws)
+    law, every, rows, scope = _law(view, differences, law, query, key, draws)
     if neighbours.by_norm and law.additive() is None and law.kind != "estimate":
         law = BoundedLoss(law.sup, law.sup_kind)
         rows, law = rows[law.frontier()], law.take(law.frontier())
@@ -116,7 +116,7 @@ def privacy_loss(
 
 def _told_apart(differences: sparse.csr_array, neighbours: Neighbours, inv: Any) -> PrivacyLoss:
     """A total changes with the data, and it is published exactly: ε = ∞."""
-    law = GaussianLoss([np.inf])
+    law = GaussianLoss(np.array([np.inf]))
     return PrivacyLoss(
         law=law,
         worst=name_difference(differences, 0, inv),
@@ -132,14 +132,16 @@ def _sensitivity(differences: sparse.csr_array) -> float:
     return float(np.sqrt(np.max(differences.power(2).sum(axis=1))))
 
 
-def _to_try(view: Any, neighbours: Neighbours, query: Any) -> tuple[sparse.csr_array, Loss | None]:
-    """The differences among which the worst is, and a bound for those left out, if any."""
+def _to_try(
+    view: Any, neighbours: Neighbours, query: Any
+) -> tuple[sparse.csr_array, Loss | None, Loss | None]:
+    """The differences among which the worst is, their laws, and a bound for those left out."""
     if query is not None:
-        return sparse.csr_array(neighbours.seen_by(query)), None
+        return sparse.csr_array(neighbours.seen_by(query)), None, None
     n, law_of = neighbours.n, getattr(view, "loss", None)
     exposure = exposure_of(view, n) if neighbours.ordered else np.zeros(n)
     if law_of is None:
-        return sparse.csr_array(neighbours.shortlist(exposure)), None
+        return sparse.csr_array(neighbours.shortlist(exposure)), None, None
     ordered = True
 
     def law(differences: sparse.csr_array) -> Loss:
@@ -148,41 +150,33 @@ def _to_try(view: Any, neighbours: Neighbours, query: Any) -> tuple[sparse.csr_a
         ordered = ordered and answer.additive() is not None
         return answer
 
-    found = None
+    found, answer = None, None
     try:
         found = sparse.csr_array(neighbours.worst(exposure, law))
-    except UnsupportedError:
-        if ordered:
-            raise
-    if neighbours.by_norm or not neighbours.ordered:
-        return _given(found), None
-    try:
-        if ordered and (found is None or law(found).additive() is not None):
-            return _given(found), None
+        answer = law(found)
     except UnsupportedError:  # no law: what looks worst will be estimated, or refused
-        return _given(found), None
-    # no one order of these laws: every class of differences is tried, at each ε
+        if found is None and ordered:
+            raise
+    if found is not None and (ordered or neighbours.by_norm):
+        return found, answer, None
+    # these laws have no one order: every class of differences is tried, at each ε
+    exposure = _exposure_or_none(view, n)
+    if exposure is None and found is not None:  # the relation needs none
+        return found, answer, None
+    assert exposure is not None
     classes = neighbours.classes(exposure, getattr(view, "invariant", None))
     differences = sparse.csr_array(classes.differences)
+    answer = law_of(differences)
     if classes.complete:
-        return differences, None
+        return differences, answer, None
     size = abs(differences) @ exposure
-    if np.any(law_of(differences).sup > size * (1 + 1e-9)):
+    if np.any(answer.sup > size * (1 + 1e-9)):
         raise UnsupportedError(
             "`neighbours` differ in more ways than can be tried, and nothing bounds the others. "
             "State the differences that matter with differences(V), or use equal scales."
         )
     # pure ε is at most the exposure of what changes, and the others have less of it
-    return differences, BoundedLoss([float(size.min())], "bound")
-
-
-def _given(found: sparse.csr_array | None) -> sparse.csr_array:
-    if found is None:
-        raise UnsupportedError(
-            "`neighbours` has too many differences to try. State those that matter with "
-            "differences(V)."
-        )
-    return found
+    return differences, answer, BoundedLoss(size[[np.argmin(size)]], "bound")
 
 
 def _exposure_or_none(view: Any, n: int) -> np.ndarray | None:
@@ -193,14 +187,14 @@ def _exposure_or_none(view: Any, n: int) -> np.ndarray | None:
 
 
 def _law(
-    view: Any, differences: sparse.csr_array, query: Any, key: Any, draws: int
+    view: Any, differences: sparse.csr_array, law: Loss | None, query: Any, key: Any, draws: int
 ) -> tuple[Loss, Loss, np.ndarray, str]:
     """The laws that can be worst and those of all rows; the row of each of the former; the scope.
 
     The scope says what an estimate covers.
     """
-    law, missing = None, None
-    if hasattr(view, "loss"):
+    missing = None
+    if law is None and hasattr(view, "loss"):
         try:
             law = view.loss(differences, query=query)
         except UnsupportedError as reason:
@@ -210,10 +204,21 @@ def _law(
     if law is not None and (law.kind == "exact" or key is None or query is not None):
         rows = law.frontier()
         return law.take(rows), law, rows, ""
+    if regimes.of(view) == regimes.FIXED and not hasattr(view, "loss_draws"):
+        _require_drawable(view, differences)
     estimate, rows = estimate_loss(view, differences, key=key, draws=draws, bounded=law)
     many, tried = differences.shape[0], len(np.unique(rows))
     scope = f"estimated from {draws:,} draws, for {tried} of {many:,} differences that look worst"
     return estimate, estimate, rows, scope
+
+
+def _require_drawable(view: Any, differences: sparse.csr_array) -> None:
+    if regimes.leaves(differences, view.invariant).any():
+        raise UnsupportedError(
+            "`key` gives no estimate for neighbours with other totals than those fixed in advance. "
+            "Leave it out for what is proved; of an imaged view, v may be replaced by its "
+            "projection: differences(inv.project(V))."
+        )
 
 
 def _as_query(query: Any, n: int) -> sparse.csr_array:

@@ -29,7 +29,9 @@ class JoinedLoss(Loss):
     def kind(self) -> Kind:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Bound if any part is one."""
         kinds = {part.kind for part in self.parts}
-        return next((kind for kind in ("estimate", "bound") if kind in kinds), "exact")
+        if "estimate" in kinds:
+            return "estimate"
+        return "bound" if "bound" in kinds else "exact"
 
     @property
     def sup(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -55,12 +57,10 @@ class JoinedLoss(Loss):
         indices = np.asarray(indices)
         starts = np.cumsum([0, *(np.size(part.sup) for part in self.parts)])
         of = np.searchsorted(starts, indices, side="right") - 1
-        runs = np.split(np.arange(indices.size), np.flatnonzero(np.diff(of)) + 1)
-        taken = [
-            self.parts[of[run[0]]].take(indices[run] - starts[of[run[0]]])
-            for run in runs
-            if run.size
-        ]
+        taken = []
+        for run in np.split(np.arange(indices.size), np.flatnonzero(np.diff(of)) + 1):
+            part = int(of[run[0]])
+            taken.append(self.parts[part].take(indices[run] - starts[part]))
         return type(self)(taken)
 
     def _shares(self, value: float | np.ndarray) -> list[tuple[Loss, np.ndarray]]:

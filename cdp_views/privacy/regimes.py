@@ -39,23 +39,15 @@ def leaving(
     """The differences that change a total, where "infinite" is asked for and there are any.
 
     Raises:
-      ValueError: there are some, or may be, and they are to be refused.
+      ValueError: the neighbours as such change totals.
     """
-    if neighbours.keeps_totals and changed_totals == "refuse":
-        neighbours.require(inv)  # its rows are checked one by one later
-        return None
-    differences = sparse.csr_array(neighbours.shortlist(np.zeros(neighbours.n)))
-    rows = np.flatnonzero(leaves(differences, inv))
-    if rows.size == 0:
-        neighbours.require(inv)
-        return None
     if changed_totals == "infinite":
-        return sparse.csr_array(differences[rows])
-    raise ValueError(
-        f"`neighbours` changes published totals ({neighbours.describe()}), so epsilon would be "
-        "infinite: the totals are computed from the data and released exactly. Use "
-        "relocations(inv), or totals fixed in advance: build the view with total=."
-    )
+        differences = sparse.csr_array(neighbours.shortlist(np.zeros(neighbours.n)))
+        rows = np.flatnonzero(leaves(differences, inv))
+        if rows.size:
+            return sparse.csr_array(differences[rows])
+    neighbours.require(inv)  # what its rows show is looked at later
+    return None
 
 
 def require_kept(differences: sparse.csr_array, inv: Any) -> None:

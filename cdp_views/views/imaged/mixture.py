@@ -8,15 +8,20 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jax import Array, lax
+from scipy import sparse
 
 from cdp_views import _checks
 from cdp_views._checks import is_concrete
+from cdp_views.loss import BoundedLoss
 from cdp_views.noise.scale_mixture import ScaleMixture
 from cdp_views.precision.along import kept_apart, log_integral_along
 from cdp_views.views._common import proper
+from cdp_views.views._mixture import host_scale
 from cdp_views.views._pushed import PushedView
+from cdp_views.views._suprema import along_fibre, by_row, student_supremum
 from cdp_views.views.imaged import fibre as fibre
 from cdp_views.views.imaged import moves as moves
+from cdp_views.views.imaged.laplace import fibre_sup
 
 
 class ImagedMixture(PushedView):
@@ -125,9 +130,46 @@ class ImagedMixture(PushedView):
         """Not exact for this noise: evaluators estimate it from draws when given `key=`."""
         raise self._refuse("deviation", "Pass key= to the evaluator for an estimate from draws.")
 
-    def loss(self, differences: Any, query: Any = None) -> Any:
-        """Not exact for this noise."""
-        raise self._refuse("loss", "Pass key= to the evaluator for an estimate from draws.")
+    def loss(self, differences: sparse.csr_array, query: Any = None) -> BoundedLoss:
+        """At most min_w Σ S_i((v + uw)_i), S_i the largest loss of the base's cell i: a bound.
+
+        Imaging is post-processing, and worlds that differ along the fibre u have one image. The
+        base's own Σ S_i(v_i) where totals overlap.
+        """
+        if query is not None:
+            raise self._refuse(
+                "loss(query=)", "Ask for the whole release, which bounds every query."
+            )
+        scale = host_scale(self, "loss")
+
+        def supremum(v: np.ndarray, cells: np.ndarray) -> np.ndarray:
+            return self._cell_supremum(v / scale[cells], cells)
+
+        groups = moves.disjoint_groups(self.invariant)
+        if groups is None:
+            found = by_row(differences, supremum(differences.data, differences.indices))
+            return BoundedLoss(found, "bound")
+        u = self._fibre(groups)
+        labels = np.where(u == 0, groups.rank, np.asarray(groups.segments.labels))
+        return BoundedLoss(self._least(differences, u, labels, groups.rank, supremum), "bound")
+
+    def _cell_supremum(self, a: np.ndarray, cells: np.ndarray) -> np.ndarray:
+        """sup_x log p(x)/p(x + a) of the standardised base, of `cells`."""
+        del a, cells
+        raise self._refuse("loss", "Pass key= for an estimate from draws.")
+
+    def _least(
+        self, differences: sparse.csr_array, u: np.ndarray, labels: np.ndarray, count: int, of: Any
+    ) -> np.ndarray:
+        return along_fibre(differences, u, labels, count, of)
+
+    def _fibre(self, groups: Any) -> np.ndarray:
+        """u (n,) in float64."""
+        if self.metric == "l1":
+            return np.asarray(self._push.law.move.u, np.float64)
+        b = np.ones(groups.n) if groups.weights is None else np.asarray(groups.weights)
+        costs = self._push.weights
+        return b if costs is None else b / np.asarray(costs, np.float64)
 
 
 class ImagedStudentT(ImagedMixture):
@@ -142,6 +184,10 @@ class ImagedStudentT(ImagedMixture):
     def width(self) -> Any:
         return jnp.sqrt(self.unit.df)
 
+    def _cell_supremum(self, a: np.ndarray, cells: np.ndarray) -> np.ndarray:
+        df = np.asarray(self.unit.df, np.float64)
+        return student_supremum(df[cells] if df.size > 1 else df.reshape(-1)[0], a)
+
 
 class ImagedLogistic(ImagedMixture):
     """Imaged logistic noise."""
@@ -155,6 +201,16 @@ class ImagedLogistic(ImagedMixture):
 
     def width(self) -> Any:
         return math.pi
+
+    def _cell_supremum(self, a: np.ndarray, cells: np.ndarray) -> np.ndarray:
+        del cells
+        return np.abs(a)
+
+    def _least(
+        self, differences: sparse.csr_array, u: np.ndarray, labels: np.ndarray, count: int, of: Any
+    ) -> np.ndarray:
+        del of
+        return fibre_sup(differences, u, 1 / host_scale(self, "loss"), labels, count)
 
 
 class ImagedScaleMixture(ImagedMixture):
