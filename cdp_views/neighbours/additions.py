@@ -9,7 +9,7 @@ from scipy import sparse
 
 from cdp_views.neighbours._arguments import cells_of, records_of
 from cdp_views.neighbours.base import Neighbours, check_exposure
-from cdp_views.neighbours.classes import Classes, alike
+from cdp_views.neighbours.classes import Classes, alike, alike_in
 from cdp_views.neighbours.groups import rows_of
 
 
@@ -34,14 +34,22 @@ class Additions(Neighbours):
         return float(self.records) * sparse.csr_array(sparse.eye_array(self.size, format="csr"))
 
     @override
-    def classes(self, exposure: np.ndarray, inv: Any = None, *, most: int = 1_000) -> Classes:
+    def classes(
+        self,
+        exposure: np.ndarray,
+        inv: Any = None,
+        *,
+        most: int = 1_000,
+        apart: np.ndarray | None = None,
+    ) -> Classes:
         """One cell of every exposure in every kind of group; without `inv`, of every exposure."""
         exposure = check_exposure(exposure, self.n)
-        kind = exposure if inv is None else alike(exposure, inv)
-        _, first, count = np.unique(kind, return_index=True, return_counts=True)
-        order = np.argsort(-exposure[first], kind="stable")[:most]
-        rows = sparse.csr_array(self.shortlist()[first[order]])
-        return Classes(rows, count[order], len(order) == len(first))
+        if inv is None:
+            kind = alike_in(np.full(self.n, -1), np.ones(self.n), exposure, apart)
+        else:
+            kind = alike(exposure, inv, apart)
+        first = np.unique(kind, return_index=True)[1]
+        return Classes.of(sparse.csr_array(self.shortlist()[first]), exposure, most=most)
 
     @override
     def seen_by(self, query: sparse.csr_array) -> sparse.csr_array:

@@ -48,7 +48,14 @@ class Neighbours(ABC):
         """
         return self.shortlist(exposure)
 
-    def classes(self, exposure: np.ndarray, inv: Any = None, *, most: int = 1_000) -> Classes:
+    def classes(
+        self,
+        exposure: np.ndarray,
+        inv: Any = None,
+        *,
+        most: int = 1_000,
+        apart: np.ndarray | None = None,
+    ) -> Classes:
         """Differences of which each stands for all of equal law, for losses without one order.
 
         Where one difference is the worst at some ε and another elsewhere, as for Laplace noise in
@@ -58,8 +65,12 @@ class Neighbours(ABC):
           exposure: (n,) as for `shortlist`.
           inv: the invariant of the view, which tells which groups are alike; None compares blocks.
           most: how many to give at most, the most exposed first.
+          apart: (n,) labels of cells that are not alike although their scales and groups are: where
+            totals were fixed in advance, those with another distance from them.
         """
-        return Classes.of(self.shortlist(exposure), complete=not self.ordered)
+        rows = self.shortlist(exposure)
+        beyond = float(np.max(abs(rows) @ exposure)) if self.ordered else -np.inf
+        return Classes.of(rows, exposure, most=most, beyond=beyond)
 
     @abstractmethod
     def seen_by(self, query: sparse.csr_array) -> sparse.csr_array:

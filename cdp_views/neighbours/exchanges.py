@@ -1,7 +1,7 @@
 """Two records of different groups change places: the neighbours of the maximum-entropy paper."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, override
 
@@ -9,10 +9,11 @@ import numpy as np
 from scipy import sparse
 
 from cdp_views._checks import UnsupportedError
-from cdp_views.neighbours.base import Neighbours
+from cdp_views.neighbours.base import Neighbours, check_exposure
+from cdp_views.neighbours.classes import Classes
 from cdp_views.neighbours.differences import Differences
 from cdp_views.neighbours.groups import group_of
-from cdp_views.neighbours.relocations import Relocations, relocations
+from cdp_views.neighbours.relocations import Relocations, compact, relocations
 
 _MOST_ROWS = 1_000_000
 
@@ -55,6 +56,43 @@ class Exchanges(Neighbours):
             size = None
         return self.shortlist(exposure) if size is None else self.combine(parts, size)
 
+    @override
+    def classes(
+        self,
+        exposure: np.ndarray,
+        inv: Any = None,
+        *,
+        most: int = 1_000,
+        apart: np.ndarray | None = None,
+    ) -> Classes:
+        """Every two classes of relocations, in different groups."""
+        few = int(np.ceil(np.sqrt(2 * most))) + 1
+        one = self.moves.classes(exposure, inv, most=few, apart=apart)
+        block = self._block_of(one.differences)
+        # the same classes again, in blocks that did not stand for them: other groups of their kind
+        rest = ~np.isin(self.moves.labels, block)
+        parts, label = [one.differences], [block]
+        if rest.any():
+            labels = self.moves.labels[rest]
+            other = replace(self.moves, cells=self.moves.cells[rest], labels=compact(labels))
+            two = other.classes(exposure, inv, most=few, apart=apart)
+            parts.append(two.differences)
+            label.append(self._block_of(two.differences))
+        rows = sparse.csr_array(sparse.vstack(parts))
+        group = self.group[np.concatenate(label)]
+        i, j = np.triu_indices(len(group), 1)
+        able = (group[i] != group[j]) & (i < len(block))
+        size = abs(rows) @ check_exposure(exposure, self.n)
+        beyond = -np.inf if one.complete else float(size.max() + size[: len(block)].min())
+        both = sparse.csr_array(rows[i[able]] + rows[j[able]])
+        return Classes.of(both, exposure, most=most, beyond=beyond)
+
+    def _block_of(self, rows: sparse.csr_array) -> np.ndarray:
+        """The block of each relocation (m,)."""
+        block = np.full(self.n, -1)
+        block[self.moves.cells] = self.moves.labels
+        return block[rows.indices[rows.indptr[:-1]]]
+
     def parts(self, exposure: np.ndarray) -> sparse.csr_array:
         """(b, n) the worst relocation of every block: an exchange adds two of different groups."""
         return self.moves.shortlist(exposure)
@@ -84,9 +122,7 @@ class Exchanges(Neighbours):
         if not seen.any():  # any exchange shows loss 0
             return self.shortlist(np.zeros(self.n))
         single = sparse.csr_array(single[seen])
-        block = np.full(self.n, -1)
-        block[self.moves.cells] = self.moves.labels
-        group = self.group[block[single.indices[single.indptr[:-1]]]]
+        group = self.group[self._block_of(single)]
         order = np.argsort(group, kind="stable")
         single, group = sparse.csr_array(single[order]), group[order]
         _, sizes = np.unique(group, return_counts=True)

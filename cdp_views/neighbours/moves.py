@@ -68,19 +68,25 @@ class Moves(Neighbours):
         )
 
     @override
-    def classes(self, exposure: np.ndarray, inv: Any = None, *, most: int = 1_000) -> Classes:
+    def classes(
+        self,
+        exposure: np.ndarray,
+        inv: Any = None,
+        *,
+        most: int = 1_000,
+        apart: np.ndarray | None = None,
+    ) -> Classes:
         """One move for each T where all cells are equally exposed; else the moves one by one."""
         exposure = check_exposure(exposure, self.n)
         if np.ptp(exposure) == 0:
-            first = sparse.csr_array(sparse.vstack([self._first(T) for T in self.free]))
-            count = np.array([self._count(T) for T in self.free])
-            return Classes(self._many(first), count, complete=True)
+            rows = sparse.csr_array(sparse.vstack([self._first(T) for T in self.free]))
+            return Classes.of(self._many(rows), exposure, most=most)
         if sum(self._count(T) for T in self.free) > _MOST:
-            return Classes.of(self.shortlist(exposure), complete=False)
+            rows = sparse.vstack([self._largest(T, exposure) for T in self.free])
+            rows = self._many(sparse.csr_array(rows))
+            return Classes.of(rows, exposure, most=most, beyond=np.max(abs(rows) @ exposure))
         rows = sparse.csr_array(sparse.vstack([self._all(T) for T in self.free]))
-        order = np.argsort(-(abs(rows) @ exposure), kind="stable")[:most]
-        found = self._many(sparse.csr_array(rows[order]))
-        return Classes.of(found, complete=len(order) == rows.shape[0])
+        return Classes.of(self._many(rows), exposure, most=most)
 
     @override
     def seen_by(self, query: sparse.csr_array) -> sparse.csr_array:

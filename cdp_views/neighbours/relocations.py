@@ -42,16 +42,25 @@ class Relocations(Neighbours):
         return self._rows(cells[first], cells[second])
 
     @override
-    def classes(self, exposure: np.ndarray, inv: Any = None, *, most: int = 1_000) -> Classes:
+    def classes(
+        self,
+        exposure: np.ndarray,
+        inv: Any = None,
+        *,
+        most: int = 1_000,
+        apart: np.ndarray | None = None,
+    ) -> Classes:
         """One relocation for every two exposures in every kind of group."""
         exposure = check_exposure(exposure, self.n)
         own, cells = exposure[self.cells], self.cells
         if inv is None:
-            kind = alike_in(self.labels, np.ones(len(cells)), own)
+            apart = None if apart is None else apart[cells]
+            kind = alike_in(self.labels, np.ones(len(cells)), own, apart)
         else:
-            kind = alike(exposure, inv)[cells]
-        first, second, count, complete = pairs_of_kinds(self.labels, kind, own, most)
-        return Classes(self._rows(cells[first], cells[second]), count, complete)
+            kind = alike(exposure, inv, apart)[cells]
+        first, second, beyond = pairs_of_kinds(self.labels, kind, own, most)
+        rows = self._rows(cells[first], cells[second])
+        return Classes.of(rows, exposure, most=most, beyond=self.records * beyond)
 
     @override
     def seen_by(self, query: sparse.csr_array) -> sparse.csr_array:

@@ -12,7 +12,7 @@ from cdp_views.neighbours._arguments import cells_of, records_of
 from cdp_views.neighbours.additions import changes_totals, distinct_columns
 from cdp_views.neighbours.additive import size_of
 from cdp_views.neighbours.base import Neighbours, check_exposure
-from cdp_views.neighbours.classes import Classes, alike, pairs_of_kinds
+from cdp_views.neighbours.classes import Classes, alike, alike_in, pairs_of_kinds
 from cdp_views.neighbours.groups import group_of, rows_of
 from cdp_views.neighbours.relocations import compact, largest, two_largest
 
@@ -70,19 +70,25 @@ class Replacements(Neighbours):
         return self._rows(first, second)
 
     @override
-    def classes(self, exposure: np.ndarray, inv: Any = None, *, most: int = 1_000) -> Classes:
+    def classes(
+        self,
+        exposure: np.ndarray,
+        inv: Any = None,
+        *,
+        most: int = 1_000,
+        apart: np.ndarray | None = None,
+    ) -> Classes:
         """One for every two exposures in every kind of group, and in every two kinds of groups."""
-        exposure = check_exposure(exposure, self.n)
-        inv = _Totals(self.n, self.block, self.group) if inv is None else inv
-        kind, own = alike(exposure, inv), self.group
-        first, second, count, complete = _inside(own, kind, exposure, most)
-        one, two, apart, all_of_them = _across(own, kind, exposure, most)
-        key = np.sort(np.stack([kind[first], kind[second]]), axis=0)
-        other = np.sort(np.stack([kind[one], kind[two]]), axis=0)
-        for t in range(len(one)):  # pairs of these kinds that share a group are the first sort
-            apart[t] -= count[(key == other[:, [t]]).all(axis=0)].sum()
+        exposure, group = check_exposure(exposure, self.n), self.group
+        if inv is None:
+            kind = alike_in(group, np.ones(self.n), exposure, apart)
+        else:
+            kind = alike(exposure, inv, apart)
+        first, second, beyond = _inside(group, kind, exposure, most)
+        one, two, also = _across(group, kind, exposure, most)
         rows = self._rows(np.append(first, one), np.append(second, two))
-        return Classes(rows, np.append(count, apart), complete and all_of_them)
+        beyond = self.records * max(beyond, also)
+        return Classes.of(rows, exposure, most=most, beyond=beyond)
 
     @override
     def seen_by(self, query: sparse.csr_array) -> sparse.csr_array:
@@ -185,22 +191,6 @@ def _blocks(inv: Any) -> tuple[np.ndarray, np.ndarray]:
     return compact(np.where(alone, label.max(initial=0) + 1 + np.arange(n), label)), group
 
 
-@dataclass(frozen=True)
-class _Totals:
-    """As much of an invariant as classes look at: one plain total per group."""
-
-    n: int
-    block: np.ndarray
-    group: np.ndarray
-
-    @property
-    def matrix(self) -> sparse.csr_array:
-        cells = np.arange(self.n)
-        return sparse.csr_array(
-            (np.ones(self.n), (self.group, cells)), shape=(self.group.max() + 1, self.n)
-        )
-
-
 def _pairs_within(group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Positions of every two that share a group."""
     order = np.argsort(group, kind="stable")
@@ -222,28 +212,28 @@ def _pairs_within(group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _inside(
     group: np.ndarray, kind: np.ndarray, exposure: np.ndarray, most: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+) -> tuple[np.ndarray, np.ndarray, float]:
     """Kinds of pairs that share a group."""
     if len(np.unique(group)) == len(group):
         empty = np.zeros(0, dtype=np.int64)
-        return empty, empty, empty, True
+        return empty, empty, -np.inf
     return pairs_of_kinds(group, kind, exposure, most)
 
 
 def _across(
     group: np.ndarray, kind: np.ndarray, exposure: np.ndarray, most: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
-    """Kinds of pairs in different groups; the counts include those that share one."""
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Kinds of pairs in different groups."""
     order = np.lexsort((group, kind))
-    kinds, start, size = np.unique(kind[order], return_index=True, return_counts=True)
+    _, start, size = np.unique(kind[order], return_index=True, return_counts=True)
     head, last = order[start], order[start + size - 1]  # of different groups if any are
-    top = np.argsort(-exposure[head], kind="stable")[: int(np.ceil(np.sqrt(2 * most))) + 1]
-    i, j = np.triu_indices(len(top))
+    top = np.argsort(-exposure[head], kind="stable")
+    deep = int(np.ceil(np.sqrt(2 * most))) + 1
+    beyond = exposure[head[top[0]]] + exposure[head[top[deep]]] if len(top) > deep else -np.inf
+    i, j = np.triu_indices(min(len(top), deep))
     i, j = top[i], top[j]
     first, second = head[i], np.where(group[head[i]] != group[head[j]], head[j], last[j])
     turn = group[first] == group[second]  # the group of i's head holds all of j
-    first = np.where(turn, last[i], first)
-    second = np.where(turn & (i != j), head[j], second)
+    first, second = np.where(turn, last[i], first), np.where(turn, head[j], second)
     apart = group[first] != group[second]
-    count = np.where(i == j, size[i] * (size[i] - 1) // 2, size[i] * size[j])
-    return first[apart], second[apart], count[apart].astype(np.int64), len(top) == len(kinds)
+    return first[apart], second[apart], float(beyond)
