@@ -1,7 +1,7 @@
 """A privacy loss known through its profile δ(ε), whatever the law behind it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self, override
 
 import numpy as np
@@ -22,10 +22,13 @@ class ProfileLoss(Loss):
         broadcast shape: entry j of the last axis belongs to difference j. It does not increase in
         ε and is rounded up by whoever wrote it. A profile that has `take(indices)` is asked for
         its part by it; any other is evaluated for all m, and what was not asked for is dropped.
+        One that has `frontier()` is asked which differences can be worst. See `ByLaw`.
       sup: (m,) the largest loss, where δ is 0; infinite where there is none.
       sup_kind: "exact" if the loss comes as near to `sup` as one likes, else "bound".
       kind: "exact" or "bound", of the profile.
       alike: (m,) integers, equal where two differences have the same law; None: all may differ.
+      by_exposure: whether of all pairs of cells of one block the two most exposed are proved worst
+        at every ε, so that no other pair need be looked at.
 
     Raises:
       ValueError: `sup` has a negative entry or one that is not a number.
@@ -44,6 +47,7 @@ class ProfileLoss(Loss):
     sup_kind: Kind = "exact"
     kind: Kind = "exact"
     alike: np.ndarray | None = None
+    by_exposure: bool = False
 
     def __post_init__(self) -> None:
         sup = np.atleast_1d(nonnegative("sup", self.sup)).copy()
@@ -74,11 +78,14 @@ class ProfileLoss(Loss):
         part = getattr(self.profile, "take", None)
         profile = part(indices) if part else _Rows(self.profile, self.sup.size, indices)
         alike = None if self.alike is None else self.alike[indices]
-        return type(self)(profile, self.sup[indices], self.sup_kind, self.kind, alike)
+        return replace(self, profile=profile, sup=self.sup[indices], alike=alike)
 
     @override
     def frontier(self) -> np.ndarray:
-        """One difference of each law: profiles may cross, so no law is left out."""
+        """One difference of each law, unless the profile knows better: profiles may cross."""
+        known = getattr(self.profile, "frontier", None)
+        if known is not None:
+            return known()
         if self.alike is None:
             return super().frontier()
         return np.sort(np.unique(self.alike, return_index=True)[1])

@@ -15,7 +15,7 @@ from cdp_views._pairs import exponential_and_normal, two_exponentials
 from cdp_views._segments import once
 from cdp_views.deviation import LaplaceDeviation
 from cdp_views.invariants import Totals
-from cdp_views.loss import BoundedLoss
+from cdp_views.loss import ProfileLoss
 from cdp_views.precision.characteristic import (
     MOST_NODES,
     average,
@@ -32,6 +32,7 @@ from cdp_views.views._mixture import (
     scale_like,
     squared_unit_scales,
 )
+from cdp_views.views.conditioned.profile import conditioned_profile
 
 
 class ConditionedLaplace(MixtureView):
@@ -117,13 +118,16 @@ class ConditionedLaplace(MixtureView):
         value = self.invariant.dim + jnp.asarray(self.log_normalizer)
         return jnp.broadcast_to(value, self.batch_shape)
 
-    def loss(self, differences: sparse.csr_array, query: Any = None) -> BoundedLoss:
-        """The largest loss Σ|v_i|/λ_i of every difference v: pure ε, exact."""
+    def loss(self, differences: sparse.csr_array, query: Any = None) -> ProfileLoss:
+        """The profile of every difference v, exact for two cells of a group; sup Σ|v_i|/λ_i."""
         if query is not None:
             raise self._refuse(
                 "loss(query=)", "Ask for the whole release, which bounds every query."
             )
-        return BoundedLoss(abs(differences) @ (1 / host_scale(self, "loss")))
+        groups, scale = self.groups, host_scale(self, "loss")
+        b = np.ones(groups.n) if groups.weights is None else np.asarray(groups.weights, float)
+        labels = np.asarray(groups.segments.labels)
+        return conditioned_profile(differences, scale, b, labels, groups.rank)
 
     def loss_draws(self, key: Array, differences: sparse.csr_array, draws: int) -> np.ndarray:
         """Draws of the privacy loss of every difference, (m, draws), in float64."""

@@ -34,9 +34,12 @@ def rows(inv, m, density=1.0):
     """Random differences that keep the totals, some of few cells."""
     rng = np.random.default_rng(8)
     v = np.asarray(inv.project(rng.normal(size=(m, inv.n))))
-    few = np.zeros((2, inv.n))
-    few[0, [0, 3]] = [1, -inv.matrix.toarray()[0, 0] / inv.matrix.toarray()[0, 3]]
+    A = inv.matrix.toarray()
+    few = np.zeros((3, inv.n))
+    few[0, [0, 3]] = [1, -A[0, 0] / A[0, 3]]
     few[1, 6] = 2.0
+    few[2, [1, 4, 10]] = [0.5, -0.5 * A[1, 1] / A[1, 4], 0.3]
+    few[2] += 0.5 * few[0]
     return np.vstack([v, few])
 
 
@@ -121,17 +124,25 @@ def test_draws_of_the_loss(kind, inv, key):
     v = rows(inv, 1)
     v *= 3 / np.sum(np.abs(v) / SCALE, -1, keepdims=True)  # so that e^{−L} has a small variance
     got = view.loss_draws(key, csr_array(v), DRAWS)
-    assert got.shape == (3, DRAWS) and got.dtype == np.float64
+    assert got.shape == (4, DRAWS) and got.dtype == np.float64
     y = view.sample_noise(jax.random.key(1), (DRAWS,))
     here = np.asarray(view._log_density(y))
-    sup = view.loss(csr_array(v)).sup
-    for i in range(3):
+    law = view.loss(csr_array(v))
+    sup = law.sup
+    assert law.kind == "bound"
+    for i in range(4):
         want = here - np.asarray(view._log_density(y + v[i]))
         assert stats.ks_2samp(got[i], want).pvalue > 1e-6
         assert np.all(np.abs(got[i]) <= sup[i] + 1e-9)
         # the other world's probability: E e^{−L} = 1
         ratio = np.exp(-got[i])
         assert abs(ratio.mean() - 1) <= 5 * ratio.std() / np.sqrt(DRAWS)
+    for epsilon in (0.0, 0.3 * sup.min(), 0.8 * sup.min()):
+        excess = np.maximum(-np.expm1(np.minimum(epsilon - got, 0)), 0)
+        score = (law.delta(epsilon) - excess.mean(-1)) / (excess.std(-1) / np.sqrt(DRAWS))
+        assert np.all(score > -5)  # proved for all
+        if kind == "conditioned":  # one part, or three: exact, or from barely above
+            assert np.all(score[1:] < 5) and view.loss(csr_array(v[1:3])).kind == "exact"
     assert stats.ks_2samp(got[0], 1.15 * want).pvalue < 1e-6  # another difference's loss
 
 
@@ -145,6 +156,36 @@ def test_draws_are_float64_whatever_the_flag(key):
     for a, b in zip(*out, strict=True):
         assert a.dtype == b.dtype == np.float64
         assert_allclose(a, b, rtol=1e-12)
+
+
+def test_conditioned_profile_of_one_relocation():
+    """Exact and as documented (mathematics.md §4, numerics.md §7); weights enter as |b|λ."""
+    one = csr_array(np.eye(10)[[0]] - np.eye(10)[[7]])
+    view = plain("conditioned", 10, 1.0)
+    law = view.loss(one)
+    assert law.kind == law.sup_kind == "exact" and law.sup.tolist() == [2.0]
+    want = [0.471, 0.3695, 0.2555, 0.131]
+    assert_allclose(law.delta(np.array([[0.0], [0.5], [1], [1.5]]))[:, 0], want, atol=6e-4)
+    b = np.array([1.0, -2, 1, 1, 1, 1, 1, 2, 1, 1])
+    weighted = cdp.Conditioned(dist.Laplace(np.zeros(10), 1 / np.abs(b)), cdp.totals([0] * 10, b))
+    moved = csr_array(np.eye(10)[[0]] + 0.5 * np.eye(10)[[1]])  # 1·1 − 2·½ = 0
+    assert_allclose(weighted.loss(moved).delta(0.5), law.delta(0.5), rtol=1e-9)
+
+
+def test_one_law_is_worked_out_once_and_the_dominated_are_left_out():
+    inv = cdp.totals(np.repeat(np.arange(40), 3))
+    v = np.zeros((40, 120))
+    v[np.arange(40), 3 * np.arange(40)], v[np.arange(40), 3 * np.arange(40) + 2] = 1, -1
+    law = cdp.Conditioned(dist.Laplace(np.zeros(120), 1.0), inv).loss(csr_array(v))
+    assert law.frontier().tolist() == [0] and np.ptp(law.delta(0.5)) == 0
+    scale = np.tile([1.0, 1.5, 2.0], 40)
+    scale[30:] *= 10
+    v[1] = np.eye(120)[0] - np.eye(120)[1]  # of smaller scales in the group of row 0
+    law = cdp.Conditioned(dist.Laplace(np.zeros(120), scale), inv).loss(csr_array(v))
+    # row 1 lies above rows 0, 2, …, 9 of like groups
+    assert law.frontier().tolist() == [1, 10]
+    grid = law.delta(np.linspace(0, 1.6, 9)[:, None])
+    assert (grid.max(axis=1) == grid[:, law.frontier()].max(axis=1)).all()
 
 
 @pytest.mark.parametrize("kind", ["conditioned", "imaged"])
