@@ -28,12 +28,15 @@ if TYPE_CHECKING:
     from .neighbours import additions as additions
     from .neighbours import differences as differences
     from .neighbours import exchanges as exchanges
+    from .neighbours import households as households
     from .neighbours import moves as moves
     from .neighbours import relocations as relocations
     from .neighbours import replacements as replacements
+    from .neighbours import series as series
     from .noise import DiscreteLaplace as DiscreteLaplace
     from .noise import DiscreteNormal as DiscreteNormal
     from .noise import ScaleMixture as ScaleMixture
+    from .privacy import audit as audit
     from .privacy import privacy_loss as privacy_loss
     from .releases import Release as Release
     from .releases import read_release as read_release
@@ -74,11 +77,14 @@ _ROOM_OF = {
     "unbalanced_chance": "maxent",
     "ScaleMixture": "noise",
     "relocations": "neighbours",
+    "series": "neighbours",
+    "households": "neighbours",
     "moves": "neighbours",
     "replacements": "neighbours",
     "additions": "neighbours",
     "differences": "neighbours",
     "exchanges": "neighbours",
+    "audit": "privacy",
     "privacy_loss": "privacy",
     "utility": "usefulness",
     "calibrate": "calibration",

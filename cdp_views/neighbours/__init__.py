@@ -8,9 +8,13 @@ from cdp_views.neighbours.differences import Differences as Differences
 from cdp_views.neighbours.differences import differences as differences
 from cdp_views.neighbours.exchanges import Exchanges as Exchanges
 from cdp_views.neighbours.exchanges import exchanges as exchanges
+from cdp_views.neighbours.households import Households as Households
+from cdp_views.neighbours.households import households as households
 from cdp_views.neighbours.moves import Moves as Moves
 from cdp_views.neighbours.moves import moves as moves
 from cdp_views.neighbours.relocations import Relocations as Relocations
 from cdp_views.neighbours.relocations import relocations as relocations
 from cdp_views.neighbours.replacements import Replacements as Replacements
 from cdp_views.neighbours.replacements import replacements as replacements
+from cdp_views.neighbours.series import Series as Series
+from cdp_views.neighbours.series import series as series
