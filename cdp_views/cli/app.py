@@ -13,8 +13,10 @@ app = typer.Typer(
     help="Differential privacy with exact totals: what each mechanism gives away and is good for.",
     no_args_is_help=True,
     add_completion=False,
+    add_help_option=False,  # `_group` has its own: see there
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    epilog="`cdp-views compare` alone shows it on an embedded table. COMMAND --help explains each.",
 )
 
 
@@ -26,6 +28,12 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _print_help(context: typer.Context, wanted: bool) -> None:
+    if wanted:
+        print(context.get_help())
+        raise typer.Exit
+
+
 @app.callback()
 def _group(
     version: Annotated[  # the callback does it all
@@ -34,16 +42,26 @@ def _group(
             "--version", help="Print the version.", callback=_print_version, is_eager=True
         ),
     ] = False,
+    # Typer's own is left unset by `compare --help`, and to read an unset value it imports pydantic,
+    # which takes longer than all the rest. A flag with a default costs nothing.
+    wanted: Annotated[
+        bool,
+        typer.Option(
+            "--help", help="Show this message and exit.", callback=_print_help, is_eager=True
+        ),
+    ] = False,
 ) -> None:
     """Differential privacy with exact totals: what each mechanism gives away and is good for."""
 
 
-@app.command()
+@app.command(
+    epilog="Example: cdp-views compare counties.csv --count persons --within state --out results"
+)
 def compare(
     table: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[TABLE]",
+            metavar="TABLE",
             help="CSV or Parquet file, one row a cell. Left out: the embedded table midwest, "
             "437 counties of five US states, count popamerindian, exact within state.",
         ),
@@ -107,7 +125,12 @@ def compare(
         bool, typer.Option("--overwrite", help="Replace these files in the folder.")
     ] = False,
 ) -> None:
-    """Compare unconstrained noise and its three views at equal privacy."""
+    """Compare unconstrained noise and its three views at equal privacy. Releases nothing.
+
+    The views keep every total exactly: max-entropy also keeps each cell's own law of noise,
+    conditioned is the noise given that the totals hold, imaged moves it to the closest table that
+    keeps them. For each: what it gives away, and how far its counts are off.
+    """
     from cdp_views.cli.compare import Request, run
 
     run(
@@ -131,7 +154,10 @@ def compare(
     )
 
 
-@app.command()
+@app.command(
+    epilog="Example: cdp-views release counties.csv --count persons --within state "
+    "--view conditioned --noise laplace --epsilon 0.1 --out released.csv"
+)
 def release(
     table: Annotated[
         Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file, one row a cell.")
@@ -203,13 +229,13 @@ def release(
     )
 
 
-@app.command()
+@app.command(epilog="Exit status: 0 it verifies, 1 it does not, 2 it cannot be read.")
 def verify(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Released table; its metadata is FILE.json.")
     ],
 ) -> None:
-    """Check a release: every exact total, and that the table is as it was released."""
+    """Check that a release keeps its totals and was not changed."""
     from cdp_views.cli.verify import run
 
     if not run(file):
@@ -217,7 +243,11 @@ def verify(
 
 
 def main() -> None:
-    """Run the command; bad input is one line on stderr and exit status 2, never a traceback."""
+    """Run the command; bad input is one line on stderr and exit status 2, never a traceback.
+
+    Raises:
+        SystemExit: always, with the exit status.
+    """
     # Without this JAX warns of a missing accelerator on some machines: this work needs none.
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     for stream in (sys.stdout, sys.stderr):

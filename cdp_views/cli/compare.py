@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from cdp_views.cli.tables import column, doubts, labels, numbers, published, read_table
+from cdp_views.cli.tables import (
+    column,
+    doubts,
+    errors_in_words,
+    in_words,
+    labels,
+    numbers,
+    published,
+    read_table,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,6 +61,11 @@ def run(request: Request) -> None:
     groups = labels(table, request.within, "--within")
     weights = published(table, request.weights, "--weights", request.count, signed=True)
     cells = _cell_names(table, request, groups)
+    if len(set(groups)) == len(groups):
+        raise ValueError(
+            "--within leaves every cell alone in its group: the totals publish the whole table "
+            "exactly, and no record can move unseen. Choose coarser groups."
+        )
     _check_numbers(request)
     _check_folder(request)
 
@@ -76,7 +90,7 @@ def run(request: Request) -> None:
             draws = 0
         # Without draws or Laplace noise, nothing is random and no key is needed.
         random = draws > 0 or "laplace" in request.noises
-        with warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings(record=True) as caught, errors_in_words(lambda: cells, ""):
             warnings.simplefilter("always", UserWarning)
             comparison = compare(
                 counts,
@@ -94,7 +108,8 @@ def run(request: Request) -> None:
             )
         said = [str(w.message) for w in caught if w.category is UserWarning]
         heard = tuple(f"Warning: {text}" for text in said + doubts(counts, groups))
-        comparison = replace(comparison, notes=heard + comparison.notes)
+        notes = tuple(in_words(note, cells, "") for note in comparison.notes)
+        comparison = replace(comparison, notes=heard + notes)
         if request.out is not None:
             report(0, 1, "writing files")
             comparison, written = _write(comparison, request.out, request.seed)

@@ -4,11 +4,19 @@ import textwrap
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from cdp_views.cli.tables import column, doubts, labels, numbers, published, read_table
+from cdp_views.cli.tables import (
+    column,
+    doubts,
+    errors_in_words,
+    labels,
+    numbers,
+    published,
+    read_table,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +75,9 @@ def run(request: Request) -> None:
         if delta is None and not pure:
             raise ValueError(f"--delta is missing: {request.noise} noise needs one above 0.")
         invariant = totals(groups, weights)
-        exact = _determined(invariant.determined, cells)
+        exact = [
+            name for name, known in zip(_names(cells), invariant.determined, strict=True) if known
+        ]
         if exact and not request.accept_exact:
             raise ValueError(
                 f"the totals alone determine {len(exact)} of {len(table)} cells, which would be "
@@ -75,7 +85,10 @@ def run(request: Request) -> None:
                 "--accept-exact."
             )
         report(0, 1, "calibrating and drawing the noise")
-        with warnings.catch_warnings(record=True) as caught:
+        with (
+            warnings.catch_warnings(record=True) as caught,
+            errors_in_words(lambda: _names(cells), "--view "),
+        ):
             warnings.simplefilter("always", UserWarning)
             made = release(
                 counts,
@@ -125,14 +138,10 @@ def _check_numbers(request: Request) -> None:
         raise ValueError(f"--records must be at least 1; got {request.records}.")
 
 
-def _determined(fixed: Any, cells: dict[str, list[str]]) -> list[str]:
-    """The cells that the totals alone fix, in words that find them in the table."""
+def _names(cells: dict[str, list[str]]) -> list[str]:
+    """Words that find each cell in the table."""
     rows = zip(*cells.values(), strict=True)
-    return [
-        f"row {i} ({', '.join(row)})"
-        for i, (row, known) in enumerate(zip(rows, fixed, strict=True), start=1)
-        if known
-    ]
+    return [f"row {i} ({', '.join(row)})" for i, row in enumerate(rows, start=1)]
 
 
 def _listed(names: list[str]) -> str:

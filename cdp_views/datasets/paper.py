@@ -17,9 +17,10 @@ _TABLE_1 = {
 def lafferty_blocks() -> "pd.DataFrame":
     """The 13 blocks in five counties of two states, simulated counts of [L] Table 1.
 
-    Returns a data frame with the columns `state`, `county`, `block` (labels of this package: the
-    paper numbers nothing) and `count` (persons). The states hold 2576 and 2674, the counties
-    1239, 1337, 546, 461 and 1667.
+    Returns:
+        A data frame with the columns `state`, `county`, `block` (labels of this package: the paper
+        numbers nothing) and `count` (persons). The states hold 2576 and 2674, the counties 1239,
+        1337, 546, 461 and 1667.
 
     Example:
         >>> from cdp_views import datasets

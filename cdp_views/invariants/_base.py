@@ -21,6 +21,17 @@ class Invariant(ABC):
     argument is the n cells (or the k totals, or the d coordinates); leading axes are batches.
     `embed` and `coordinates` are an isometry between Rᵈ and V, so a density in coordinates is
     the density with respect to d-dimensional Hausdorff measure.
+
+    Raises:
+        ValueError: from every operation, for arrays whose last axis does not fit.
+
+    Example:
+        >>> import cdp_views as cdp
+        >>> inv = cdp.totals(["a", "a", "a"])
+        >>> inv.project([1.0, 2.0, 6.0]).tolist()
+        [-2.0, -1.0, 3.0]
+
+    Reference: docs/notation.md, "Symbols" and "Reference measure".
     """
 
     __array_ufunc__ = None  # `array & inv` is ours to refuse, not NumPy's to try cell by cell

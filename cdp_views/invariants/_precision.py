@@ -19,6 +19,18 @@ class Precision(ABC):
 
     Its log-density at x ∈ V is ½ logdet − (d/2) log 2π − ½ Σ ν_i x_i². Single ν_i may be zero or
     negative as long as Kᵀ diag(ν) K is positive definite; where it is not, `logdet` is −inf.
+
+    Attributes:
+        invariant: what fixes V, n cells.
+        nu: ν (…, n), or (…, 1) for one number for all cells; unit 1/counts².
+        logdet: log det(Kᵀ diag(ν) K), (…).
+
+    Example:
+        >>> import cdp_views as cdp
+        >>> cdp.totals(["a", "a"]).restrict(0.5).variance.tolist()  # 2 (1 − 1/2)
+        [1.0, 1.0]
+
+    Reference: docs/notation.md, "Symbols", ν and Σ.
     """
 
     invariant: "Invariant"

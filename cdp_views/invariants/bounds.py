@@ -12,7 +12,17 @@ from cdp_views.invariants.linear import _matrix, linear
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """{z : B z ≥ lower}; build it with `bounds` or `nonnegative`, join it with `&`."""
+    """{z : B z ≥ lower}; build it with `bounds` or `nonnegative`, join it with `&`.
+
+    Attributes:
+        matrix: B (m, n), on the host in float64.
+        lower: (m,), finite, in counts.
+
+    Example:
+        >>> from cdp_views.invariants import nonnegative
+        >>> nonnegative(3)
+        Bounds(n=3, rows=3)
+    """
 
     matrix: sparse.csr_array
     lower: np.ndarray
@@ -27,7 +37,7 @@ class Bounds:
     def cellwise(self) -> bool:
         """Whether every row is one cell by itself, each cell once: z ≥ lower, cell by cell."""
         eye = self.matrix - sparse.eye_array(self.n, format="csr") if self._square else None
-        return eye is not None and abs(eye).sum() == 0
+        return eye is not None and bool(abs(eye).sum() == 0)
 
     @property
     def _square(self) -> bool:
@@ -56,7 +66,23 @@ class Bounds:
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """Exact totals and bounds of the published table: {z : A z = A loc, B z ≥ lower}."""
+    """Exact totals and bounds of the published table: {z : A z = A loc, B z ≥ lower}.
+
+    Build it with `&`: inv & bounds. `cdp.Imaged` and `cdp.Conditioned` take it in place of an
+    invariant.
+
+    Attributes:
+        equalities: the totals, over n cells.
+        bounds: the inequalities, over the same cells.
+
+    Raises:
+        ValueError: from `&`, where the two have different cells.
+
+    Example:
+        >>> import cdp_views as cdp
+        >>> (cdp.totals(["a", "a"]) & cdp.nonnegative(2)).n
+        2
+    """
 
     equalities: Invariant
     bounds: Bounds
@@ -88,7 +114,10 @@ def bounds(A: Any, lower: Any) -> Bounds:
 
     Args:
         A: (m, n), dense or scipy.sparse. For an upper bound negate the row and the number.
-        lower: (m,), public numbers; −inf for a row without bound.
+        lower: (m,), public numbers in counts; −inf for a row without bound.
+
+    Returns:
+        The bounds; join them to totals with `&`.
 
     Raises:
         ValueError: shapes that do not fit, or entries that are not finite.
@@ -98,6 +127,8 @@ def bounds(A: Any, lower: Any) -> Bounds:
         >>> region = cdp.totals(["a", "a", "a"]) & cdp.bounds([[1, 1, 0]], [5])
         >>> region
         Region(n=3, rank=1, bounds=1)
+
+    Reference: [TV] Definition 3.1 (the constraint set); docs/notation.md, "projection".
     """
     rows = _matrix(A)
     limit = np.atleast_1d(np.asarray(lower, dtype=np.float64))
@@ -112,12 +143,23 @@ def bounds(A: Any, lower: Any) -> Bounds:
 
 
 def nonnegative(n: int) -> Bounds:
-    """Require every published cell to be at least 0.
+    """Require every published cell to be at least 0: z ≥ 0.
+
+    Args:
+        n: number of cells.
+
+    Returns:
+        The bounds; join them to totals with `&`.
+
+    Raises:
+        ValueError: `n` is no whole number of at least 1.
 
     Example:
         >>> import cdp_views as cdp
         >>> cdp.totals(["a", "a"]) & cdp.nonnegative(2)
         Region(n=2, rank=1, bounds=2)
+
+    Reference: [TV] Definition 3.1 (the constraint set); docs/notation.md, "projection".
     """
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
         raise ValueError(f"`n` must be the number of cells; got {n!r}.")
@@ -125,7 +167,19 @@ def nonnegative(n: int) -> Bounds:
 
 
 def region_of(invariant: Bounds | Region) -> Region:
-    """Bounds alone are a region without totals."""
+    """A region as it is; bounds alone are one without totals, {z : B z ≥ lower}.
+
+    Args:
+        invariant: bounds, or totals with bounds.
+
+    Returns:
+        The region.
+
+    Example:
+        >>> from cdp_views.invariants import nonnegative, region_of
+        >>> region_of(nonnegative(2))
+        Region(n=2, rank=0, bounds=2)
+    """
     if isinstance(invariant, Region):
         return invariant
     return Region(linear(np.zeros((0, invariant.n))), invariant)

@@ -45,6 +45,8 @@ def linear(A: Any) -> Invariant:
         >>> inv = cdp.linear([[1, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1]])
         >>> inv.rank, inv.dim
         (2, 4)
+
+    Reference: [L] §2.1 (aggregation invariants); docs/notation.md, "Setting".
     """
     rows = _matrix(A)
     groups = disjoint(rows)
@@ -106,7 +108,14 @@ def _widened(combination: sparse.csr_array, rows: np.ndarray, k: int) -> sparse.
 )
 @dataclass(frozen=True, eq=False, repr=False)
 class Linear(Invariant):
-    """The user's rows over a geometry with the same kernel; build it with `cdp.linear`."""
+    """The user's rows over a geometry with the same kernel; build it with `cdp.linear`.
+
+    Attributes:
+        rows: A (k, n), as the user gave it.
+        combination: C (rank, k) with C A = the geometry's own rows.
+        geometry: an invariant with the same kernel and independent rows.
+        row_names: one label per row (k,), or None.
+    """
 
     rows: Rows
     combination: Rows

@@ -72,8 +72,13 @@ def margins(shape: Iterable[int], keep: Iterable[Any]) -> Invariant:
 class Margins(Invariant):
     """Two or more margins of a table, none of which contains all others; see `margins`.
 
-    `free` (d,) are the coefficients (of `kronecker.reflect`) that the margins leave free; `sweep`
-    are the largest margins. Leverage is the same in every cell, so constant scales cost nothing.
+    Leverage is the same in every cell, so constant scales cost nothing.
+
+    Attributes:
+        free: (d,) the coefficients (of `kronecker.reflect`) that the margins leave free.
+        sizes: the table's axes; n is their product.
+        keep: the margins asked for, each a tuple of axes.
+        sweep: the largest of them.
     """
 
     free: Array

@@ -44,6 +44,8 @@ def totals(
         (5, 2, 3)
         >>> inv.evaluate([1.0, 2.0, 3.0, 4.0, 5.0]).tolist()
         [3.0, 12.0]
+
+    Reference: [L] §2.1 (aggregation invariants); docs/notation.md, "Setting".
     """
     _checks.choice("missing", missing, ("raise", "free"))
     labels, names = factorize("groups", groups, allow_missing=missing == "free")
@@ -60,9 +62,14 @@ def totals(
 class Totals(Invariant):
     """Disjoint weighted totals; build it with `cdp.totals`.
 
-    `anchor` marks the cell of largest |weight| in each group (last of ties): the one that the
-    isometry leaves out; `place` is each cell's position among the coordinates (d for anchors).
-    `even` says that |weight| is constant within every group, so that P is constant there too.
+    Attributes:
+        segments: which cell is in which group.
+        weights: b (n,), 0 for a free cell; None for plain sums.
+        anchor: (n,) marks the cell of largest |weight| in each group (last of ties): the one that
+            the isometry leaves out.
+        place: (n,) each cell's position among the coordinates (d for anchors).
+        even: whether |weight| is constant within every group, so that P is constant there too.
+        group_names: one label per group (rank,), or None.
     """
 
     segments: Segments

@@ -20,6 +20,9 @@ _STYLE: dict[str, dict[str, Any]] = {
     "imaged": {"color": "#009E73", "linewidth": 3.2, "linestyle": "-"},
     "max-entropy": {"color": "#0072B2", "linewidth": 1.3, "linestyle": "-"},
 }
+# What "none proved" is called in a table: no notion of privacy, and so not one to compare within.
+_NO_NOTION = "none proved"
+_ALIKE = 0.02  # lines that lie this close look like one
 _OTHER = {"color": "#CC79A7", "linewidth": 1.5, "linestyle": "--"}
 
 
@@ -34,8 +37,17 @@ def comparison_figure(table: pd.DataFrame, dataset: xr.Dataset) -> "Figure":
         table: one row a mechanism, as in `Comparison.table`.
         dataset: the same mechanisms' cells, as in `Comparison.dataset`.
 
+    Returns:
+        A figure of matplotlib that belongs to no window; `write_figure` saves it.
+
     Raises:
         ImportError: matplotlib is not installed; the message says how to get it.
+
+    Example:
+        >>> import cdp_views as cdp
+        >>> found = cdp.compare([3, 5, 8], cdp.totals(["a"] * 3), epsilon=1, delta=1e-6)
+        >>> len(comparison_figure(found.table, found.dataset).axes)
+        3
     """
     try:
         from matplotlib.figure import Figure
@@ -45,7 +57,7 @@ def comparison_figure(table: pd.DataFrame, dataset: xr.Dataset) -> "Figure":
         ) from None
 
     groups = grouped(records(table), "noise", "scales")
-    several = table["guarantee"].nunique() > 1
+    several = len(_notions(table)) > 1
     relative = "relative_margin90_median" in dataset
     columns = 3 if relative else 2
     figure = Figure(figsize=(4.9 * columns, 1.7 + 2.9 * len(groups)), layout="constrained")
@@ -54,7 +66,7 @@ def comparison_figure(table: pd.DataFrame, dataset: xr.Dataset) -> "Figure":
         _margins(row[0], rows)
         heading = f"{scales} scales, {noise} noise"
         row[0].set_title(
-            f"{heading}: {_proved(rows)}" if several else heading, loc="left", fontweight="bold"
+            f"{heading}\n{_proved(rows)}" if several else heading, loc="left", fontweight="bold"
         )
         _cells(row[1], rows, dataset)
         if relative:
@@ -97,23 +109,19 @@ def _margins(ax: "Axes", rows: list[Row]) -> None:
         # A hollow dot: without the guarantee of its panel.
         kept = row["guarantee"] == proved
         ax.plot(typical, place, "o", color=color, markersize=9, mfc=color if kept else "white")
+        told = dict.fromkeys((f"{typical:,.1f}", f"{worst:,.1f}"))
         ax.annotate(
-            f"{typical:,.1f}"
-            if np.isclose(typical, worst, rtol=1e-3)
-            else f"{typical:,.1f} to {worst:,.1f}",
+            " to ".join(told),
             (worst, place),
             xytext=(8, 0),
             textcoords="offset points",
             va="center",
             fontsize="small",
         )
-    ax.set_yticks(
-        places,
-        [r["view"] + ("" if r["guarantee"] == proved else f"\n({r['guarantee']})") for r in rows],
-    )
+    ax.set_yticks(places, [_named(row, proved) for row in rows])
     ax.set_ylim(-0.6, len(rows) - 0.4)
     ax.set_xscale("log")
-    ax.set_xlabel("90 % margin of error of a cell: typical (dot) to worst")
+    ax.set_xlabel("90 % margin of error, counts: typical cell (dot) to worst")
     _clean(ax, "x")
 
 
@@ -125,11 +133,25 @@ def _cells(ax: "Axes", rows: list[Row], dataset: xr.Dataset) -> None:
         # A cell that the totals determine has no noise, and no place here.
         order = order[dataset["determined"].values[order] == 0]
     base = first["sd"].values[order]
+    ratios = []
     for i, view in _thick_first(rows):
         sd = dataset["sd"].isel(mechanism=i).values[order]
         ratio = np.divide(sd, base, out=np.full_like(sd, np.nan), where=(sd > 0) & (base > 0))
         ax.plot(np.arange(1, sd.size + 1), ratio, label=view, **_style(view))
-    ax.set_xlabel("cells, by the scale asked for")
+        ratios.append(ratio)
+    kept = np.array(ratios)[:, np.isfinite(ratios).all(axis=0)]
+    spread = np.ptp(kept, axis=0).max(initial=0.0)
+    if len(rows) > 1 and spread < _ALIKE:
+        # Else a reader looks for the lines that lie under others.
+        all_ = {2: "both", 3: "all three", 4: "all four"}.get(len(rows), f"all {len(rows)}")
+        ax.text(
+            0.02,
+            0.05,
+            f"{all_} lines lie together, within {100 * max(spread, 0.001):.1f} %",
+            transform=ax.transAxes,
+            fontsize="small",
+        )
+    ax.set_xlabel("cells, from the smallest scale asked for to the largest")
     ax.set_ylabel("standard deviation, relative")
     _clean(ax, "y")
 
@@ -207,26 +229,30 @@ def _clean(ax: "Axes", grid: Literal["x", "y"]) -> None:
 
 
 def _title(table: pd.DataFrame) -> str:
-    notions = grouped(records(table), "guarantee")
+    notions = _notions(table)
     unit = f"Neighbours: {textwrap.shorten(str(table['neighbours'].iloc[0]), 110)}."
+    chances = {
+        guarantee: percent(worst["guess_rate"], worst["guess_rate_stderr"])
+        for guarantee, rows in notions.items()
+        if np.isfinite((worst := max(rows, key=_chance))["guess_rate"])
+    }
+    said = "An attacker tells two neighbouring tables apart with a chance of at most"
+    blindly = "(guessing blindly: 50 %)"
     if len(notions) > 1:
-        chances = [
-            f"{guarantee}: {percent(worst['guess_rate'], worst['guess_rate_stderr'])}"
-            for (guarantee,), rows in notions
-            if np.isfinite((worst := max(rows, key=_chance))["guess_rate"])
-        ]
-        return (
-            "Errors at two notions of privacy: compare within one, not across\n"
-            "An attacker tells two neighbouring tables apart with a chance of at most, at "
-            f"{'; at '.join(chances)}.\n{unit}"
-        )
-    rates = table["guess_rate"]
-    guess = f"{100 * rates.max():.1f} %"
-    return (
-        f"Errors at equal privacy: {notions[0][0][0]}\n"
-        f"An attacker tells two neighbouring tables apart with a chance of at most {guess} "
-        f"(guessing blindly: 50 %).\n{unit}"
-    )
+        each = "; ".join(f"{chance} at {guarantee}" for guarantee, chance in chances.items())
+        heading = "Errors at two notions of privacy: compare within one, not across"
+        return "\n".join([heading, f"{said} {blindly}:", f"{each}.", unit])
+    heading = f"Errors at equal privacy: {', '.join(notions)}"
+    if table["guarantee"].eq(_NO_NOTION).any():
+        heading += " (hollow dots: no guarantee is proved)"
+    told = [f"{said} {chance} {blindly}." for chance in chances.values()]
+    return "\n".join([heading, *told, unit])
+
+
+def _notions(table: pd.DataFrame) -> dict[str, list[Row]]:
+    """The rows of each guarantee, in order; without those for which none is proved."""
+    rows = grouped(records(table), "guarantee")
+    return {guarantee: some for (guarantee,), some in rows if guarantee != _NO_NOTION}
 
 
 def _chance(row: Row) -> float:
@@ -236,6 +262,16 @@ def _chance(row: Row) -> float:
 def _proved(rows: list[Row]) -> str:
     """What the rows of a panel keep: that of the first, the unconstrained base."""
     return rows[0]["guarantee"]
+
+
+def _named(row: Row, proved: str) -> str:
+    """The view, with what sets it apart: totals that are not exact, or another guarantee."""
+    apart = []
+    if row["view"] == "unconstrained":
+        apart.append("totals not exact")
+    if row["guarantee"] != proved:
+        apart.append(row["guarantee"])
+    return "\n".join([row["view"], *(f"({words})" for words in apart)])
 
 
 def _stamp(figure: "Figure", dataset: xr.Dataset) -> None:

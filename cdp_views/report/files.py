@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
-Writer = Callable[[Path], None]
+Writer = Callable[[Path], object]
 
 
 def write_together(directory: str | os.PathLike[str], writers: Mapping[str, Writer]) -> list[Path]:
@@ -25,6 +25,11 @@ def write_together(directory: str | os.PathLike[str], writers: Mapping[str, Writ
 
     Raises:
         OSError: the directory cannot be made or written to; then nothing is left behind.
+
+    Example:
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> write_together(folder, {"a.txt": lambda path: path.write_text("done")})[0].name
+        'a.txt'
     """
     target = Path(directory)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +47,22 @@ def write_together(directory: str | os.PathLike[str], writers: Mapping[str, Writ
 
 
 def write_csv(table: pd.DataFrame, path: str | os.PathLike[str]) -> None:
-    """Write a table as CSV (UTF-8, every digit)."""
+    """Write a table as CSV (UTF-8, every digit), put in place only when it is complete.
+
+    Args:
+        table: any table; its index is left out.
+        path: the file; its folder is made where it is missing.
+
+    Raises:
+        OSError: it cannot be written; then nothing is left behind.
+
+    Example:
+        >>> import pandas as pd, pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.csv"
+        >>> write_csv(pd.DataFrame({"x": [0.5]}), path)
+        >>> path.read_text().split()
+        ['x', '0.5']
+    """
     target = Path(path)
     write_together(
         target.parent, {target.name: lambda p: table.to_csv(p, index=False, encoding="utf-8")}
@@ -51,6 +71,10 @@ def write_csv(table: pd.DataFrame, path: str | os.PathLike[str]) -> None:
 
 def write_netcdf(dataset: xr.Dataset, path: Path) -> None:
     """Write a dataset as netCDF (extra `io`).
+
+    Args:
+        dataset: whatever netCDF can hold.
+        path: the file; for several at once use `write_together`.
 
     Raises:
         ImportError: h5netcdf is not installed; the message says how to get it.
@@ -65,5 +89,13 @@ def write_netcdf(dataset: xr.Dataset, path: Path) -> None:
 
 
 def write_figure(figure: Any, path: Path) -> None:
-    """Write a figure as PNG, 150 dots per inch."""
+    """Write a figure as PNG, 150 dots per inch, on white.
+
+    Args:
+        figure: of matplotlib.
+        path: the file; for several at once use `write_together`.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     figure.savefig(path, dpi=150, facecolor="white")

@@ -74,6 +74,9 @@ def compare(
         names: names of the cells, for lists and files.
         progress: called with (done, all, what) before each mechanism.
 
+    Returns:
+        The comparison: `.table`, `.dataset`, `.verdict`, `.plot()`.
+
     Raises:
         TypeError: `inv` or `neighbours` of another kind.
         ValueError: counts, budget or scales that make no sense; Laplace noise without a key.
@@ -341,8 +344,10 @@ def _unmoved(inv: Any, free: np.ndarray) -> list[str]:
     alone = free & ((blocks < 0) | (sizes[np.maximum(blocks, 0)] < 2))
     if not alone.any():
         return []
+    number = int(alone.sum())
+    who, them = ("1 cell shares", "it") if number == 1 else (f"{number:,} cells share", "them")
     sentence = (
-        f"{int(alone.sum())} cells share no total at equal weight with another cell: no record can "
-        "move to or from them without changing a total, so the guarantee does not speak of them."
+        f"{who} no total at equal weight with another cell: no record can move to or from {them} "
+        f"without changing a total, so the guarantee does not speak of {them}."
     )
     return [sentence]

@@ -44,6 +44,14 @@ class Comparison:
         determined: names of cells that the invariants alone fix: published exactly.
         notes: what a reader must know before using the figures.
         public: the counts are public, so that nothing is marked.
+
+    Example:
+        >>> import cdp_views as cdp
+        >>> found = cdp.compare([3, 5, 8], cdp.totals(["a"] * 3), epsilon=1, delta=1e-6)
+        >>> len(found.table), len(found.determined), found.dataset.sizes["cell"]
+        (4, 0, 3)
+
+    Reference: `cdp.compare`, which makes it.
     """
 
     table: pd.DataFrame

@@ -13,6 +13,7 @@ from cdp_views.study.request import EQUAL
 _EXACT = 1e-9
 _SHOWN = 0.05  # per cent: less would print as 0.0
 _SURE = 3.0  # standard errors
+_VIEWS = 3
 _KINDS = {"exact": "exactly", "bound": "by an upper bound", "estimate": "by an estimate"}
 
 
@@ -147,7 +148,8 @@ def _sameness(
     if not shared:
         return same, []
     members = shared[0]
-    subject = f"the {_count(len(members))} views" if same else _and([r["view"] for r in members])
+    everything = same and len(members) == _VIEWS
+    subject = "the three views" if everything else _and([r["view"] for r in members])
     sentence = (
         f"{where}, {subject} are the same mechanism here: one law, reached in different ways."
     )
@@ -239,10 +241,13 @@ def _patterns(rows: list[Row], dataset: xr.Dataset) -> list[str]:
                 if spared == 0
                 else f"less noise to {spared:,} of {sd.shape[1]:,} cells"
             )
+            which = f"{row['view']} against {equal['view']}"
+            if row["view"] == equal["view"]:
+                which = f"{row['view']} in both"
             sentences.append(
                 f"At the same privacy {scales} scales make the expected errors sum to "
-                f"{_error(row) / _error(equal):.2f} times those of equal scales ({row['view']} "
-                f"against {equal['view']}) and give {give}."
+                f"{_error(row) / _error(equal):.2f} times those of equal scales ({which}) and give "
+                f"{give}."
             )
     return sentences
 

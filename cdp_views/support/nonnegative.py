@@ -23,7 +23,7 @@ class NonnegativeTotals(constraints.Constraint):
 
     Args:
         invariant: plain (unweighted) totals, disjoint or nested.
-        total: the totals, positive, (k,) or batched (…, k).
+        total: the totals in counts, positive, (k,) or batched (…, k).
 
     Raises:
         UnsupportedError: for weighted or overlapping totals.
@@ -34,6 +34,9 @@ class NonnegativeTotals(constraints.Constraint):
         >>> space = cdp.NonnegativeTotals(cdp.totals(["a", "a", "b"]), [3.0, 5.0])
         >>> bool(space([0.5, 2.5, 5.0])), bool(space([-1.0, 4.0, 5.0]))
         (True, False)
+
+    Reference: Aitchison 1986, The Statistical Analysis of Compositional Data, §4 (centred log
+    ratios); Egozcue et al. 2003 (their orthonormal coordinates).
     """
 
     event_dim = 1

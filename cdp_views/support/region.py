@@ -14,6 +14,19 @@ class WithinRegion(constraints.Constraint):
     """{x : A x = A origin, B x ≥ lower}: a closed polyhedron, faces included.
 
     Bounds hold up to rounding, 1e-12 (1e-5 in float32) of the row's size.
+
+    Args:
+        region: totals and bounds over n cells.
+        origin: a point (…, n) that has the totals, in counts.
+
+    Example:
+        >>> import cdp_views as cdp
+        >>> from cdp_views.support import WithinRegion
+        >>> space = WithinRegion(cdp.totals(["a", "a"]) & cdp.nonnegative(2), [1.0, 2.0])
+        >>> bool(space([3.0, 0.0])), bool(space([4.0, -1.0]))
+        (True, False)
+
+    Reference: [TV] Definition 3.1 (the constraint set); docs/notation.md, "projection".
     """
 
     is_discrete = False

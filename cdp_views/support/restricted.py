@@ -26,7 +26,7 @@ class Restricted(dist.Distribution):
         base: any continuous NumPyro distribution over the cells (…, n), real or nonnegative; a
             scalar one is repeated over the cells.
         invariant: what holds exactly.
-        total: the known totals (k,) or (…, k).
+        total: the known totals (k,) or (…, k), in counts.
 
     `sample` gives a starting point on the support (a base draw moved onto it), not a draw of a
     normalised law, which is what `init_to_uniform` and tracing need.
@@ -40,6 +40,9 @@ class Restricted(dist.Distribution):
         >>> prior = cdp.Restricted(dist.Normal(10.0, 3.0), cdp.totals(["a", "a"]), [25.0])
         >>> prior.event_shape
         (2,)
+
+    Reference: the conditional density with respect to Hausdorff measure by the coarea formula,
+    Diaconis, Holmes and Shahshahani 2013, §2; docs/notation.md, "Reference measure".
     """
 
     pytree_data_fields = ("base_dist", "_support_constraint")

@@ -17,6 +17,15 @@ class WholeTotals(constraints.Constraint):
         invariant: totals whose weights are whole numbers.
         origin: whole numbers (…, n), a point of it.
         lower: (n,), or None for no bound.
+
+    Example:
+        >>> import cdp_views as cdp
+        >>> from cdp_views.support import WholeTotals
+        >>> space = WholeTotals(cdp.totals(["a", "a"]), [1, 2])
+        >>> bool(space([3, 0])), bool(space([3, 1])), bool(space([1.5, 1.5]))
+        (True, False, False)
+
+    Reference: Ghosh, Roughgarden and Sundararajan 2012 (noise on whole numbers).
     """
 
     is_discrete = True

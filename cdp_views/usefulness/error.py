@@ -57,6 +57,9 @@ def utility(
         >>> cells = cdp.utility(cdp.Conditioned(dist.Normal(counts, 2.0), inv))
         >>> [round(float(sd), 4) for sd in cells.sd]  # 2 √(1 − 1/2)
         [1.4142, 1.4142, 1.4142, 1.4142]
+
+    Reference: Leone, Nelson and Nottingham 1961, "The folded normal distribution" (mae of a Normal
+    error); [L] §5.1 (errors of sums).
     """
     if isinstance(view, Invariant):
         raise TypeError(

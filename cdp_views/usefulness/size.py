@@ -27,6 +27,17 @@ def relative_by_size(
         truth: true answers, (q,), in counts.
         errors: figures by name, each (q,), in counts.
         public: the true answers are public, so nothing is marked.
+
+    Returns:
+        A dataset over `size`: `queries`, and for each figure `relative_<name>_median` and `_mean`,
+        ratios (1 is as large as the count); NaN where a class is empty.
+
+    Example:
+        >>> import numpy as np
+        >>> from cdp_views.usefulness import relative_by_size
+        >>> found = relative_by_size(np.array([5.0, 50.0]), {"mae": np.array([1.0, 1.0])})
+        >>> found.relative_mae_median.sel(size=["1-9", "10-99"]).values.tolist()
+        [0.2, 0.02]
     """
     classes = size_class(truth)
     data: dict[str, Any] = {"queries": ("size", np.bincount(classes, minlength=len(SIZE_CLASSES)))}

@@ -42,7 +42,7 @@ CASES = [
     ("scale 0", GOOD.replace("5,30", "5,0"), ["--scales", "size"], "a scale must be positive"),
     ("scale below 0", GOOD.replace("5,30", "5,-1"), ["--scales", "size"], "negative"),
     ("ragged", GOOD + "e,y,1,1,1,1\n", [], "cannot be read (ParserError)"),
-    ("every group one cell", "group,count\na,1\nb,2\n", [], "record"),
+    ("every group one cell", "group,count\na,1\nb,2\n", [], "--within leaves every cell alone"),
 ]
 
 
@@ -61,6 +61,20 @@ def test_one_line_and_status_2(command, csv, tmp_path, text, arguments, words):
     assert words in stderr
     assert "Traceback" not in stderr and SECRET not in stderr
     assert stdout == "" and [p.name for p in tmp_path.iterdir()] == ["table.csv"]
+
+
+def test_scales_out_of_balance_name_the_cell_as_the_table_does(command, csv):
+    """The geometry knows it as cell 2; a group that is called so keeps its name."""
+    path = csv("area,group,count,size\na,cell 1,5,1\nb,cell 1,3,1\nc,cell 1,4,9\n")
+    given = [path, "--count", "count", "--within", "group", "--scales", "size"]
+    status, stdout, _ = command("compare", *given, "--names", "area")
+    said = " ".join(stdout.split())
+    assert status == 0 and 'of cell "c (cell 1)" is 0.8182 of the sum in group cell 1;' in said
+    assert "or use conditioned or imaged, which" in said and "cell 2" not in said
+    spend = ["--noise", "normal", "--epsilon", 1, "--delta", 1e-6, "--out", "r.csv"]
+    status, _, stderr = command("release", *given, "--view", "max-entropy", *spend)
+    assert status == 2 and 'cell "row 3 (cell 1)" is 0.8182 of the sum in group cell 1' in stderr
+    assert "or use --view conditioned or --view imaged" in stderr
 
 
 def test_scales_proportional_to_the_counts_under_another_name(command, csv):

@@ -49,7 +49,7 @@ def words(figure):
 def test_every_mechanism_and_the_privacy_are_named(tmp_path):
     figure = comparison_figure(*comparison())
     said = words(figure)
-    for word in (*VIEWS, "equal scales", "uneven scales", "(1, 1e-10)-DP", "53.4 %", "one record"):
+    for word in (*VIEWS, "equal scales", "uneven scales", "(1, 1e-10)-DP", "53.40 %", "one record"):
         assert word in said
     write_figure(figure, tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
@@ -70,8 +70,38 @@ def test_rows_of_different_privacy_are_not_called_equal():
     table.loc[6, ["guarantee", "guess_rate", "guess_rate_stderr"]] = ["none proved", np.nan, np.nan]
     said = words(comparison_figure(table, dataset))
     assert "two notions of privacy: compare within one, not across" in said
-    assert "uneven scales, normal noise: pure 1-DP" in said and "max-entropy\n(none proved)" in said
-    assert "pure 1-DP: 62.0 ± 0.2 %" in said and "at none proved" not in said
+    assert "uneven scales, normal noise\npure 1-DP" in said and "max-entropy\n(none proved)" in said
+    assert "62.0 ± 0.2 % at pure 1-DP" in said and "at none proved" not in said
+
+
+def test_what_has_no_guarantee_is_no_second_notion():
+    table, dataset = comparison()
+    table.loc[1, ["guarantee", "guess_rate"]] = ["none proved", np.nan]
+    said = words(comparison_figure(table, dataset))
+    assert "at equal privacy: (1, 1e-10)-DP (hollow dots: no guarantee is proved)" in said
+    assert "two notions" not in said and "unconstrained\n(totals not exact)" in said
+
+
+def test_no_two_words_lie_on_each_other():
+    """Also with two notions, whose headings are long."""
+    table, dataset = comparison()
+    table["guarantee"] = ["(1, 1e-10)-DP over 5 tables"] * 5 + ["ε = 1 (pure; δ unused)"] * 5
+    figure = comparison_figure(table, dataset)
+    figure.draw_without_rendering()
+    texts = [figure._suptitle, *figure.texts]
+    for ax in figure.axes:
+        texts += [ax.title, ax._left_title, ax.xaxis.label, ax.yaxis.label]
+    boxes = {t.get_text(): t.get_window_extent() for t in texts if t.get_text()}
+    pairs = [(a, b) for a in boxes for b in boxes if a < b and boxes[a].overlaps(boxes[b])]
+    assert pairs == []
+    assert all(box.x1 <= figure.bbox.x1 for box in boxes.values())
+
+
+def test_lines_that_hide_each_other_are_told():
+    table, dataset = comparison()
+    assert "lie together" not in words(comparison_figure(table, dataset))
+    dataset["sd"][:] = np.linspace(5, 5.05, 10)[:, None]
+    assert "all 5 lines lie together, within" in words(comparison_figure(table, dataset))
 
 
 def test_the_global_state_of_matplotlib_is_left_alone():
