@@ -83,7 +83,7 @@ def along_fibre(
         w = -differences.data[part] / u[cells[part]]
         tried = np.sum(supremum(v + w[:, None] * u[whole], whole), axis=1)
         plain[rows[part[0]]] += min(0.0, tried.min() - np.sum(supremum(v, whole)))
-    return plain
+    return np.maximum(plain, 0.0)
 
 
 def by_row(differences: sparse.csr_array, value: np.ndarray) -> np.ndarray:
