@@ -13,6 +13,8 @@ from cdp_views.privacy.worst import name_differences
 if TYPE_CHECKING:
     import pandas as pd
 
+_SHOWN = 1_000
+
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
@@ -47,7 +49,7 @@ class Pairs:
         Columns: `group` (the label of the total that all of its cells lie under), `change` and
         `cells` of the first difference of the class, `differences` (how many are in it), `mu` where
         the loss is normal, `pure_epsilon`, `guess_rate`, `delta` at `epsilon` where it is given,
-        and `kind` of the last two.
+        and `kind` of the last two. At most 1,000 rows; `attrs` says how many more there are.
 
         Args:
           epsilon: ε ≥ 0, or None for no δ.
@@ -56,24 +58,28 @@ class Pairs:
 
         first, count = self.classes()
         law = self.law.take(first)
-        named = name_differences(self.differences, first, self.inv)
-        columns: dict[str, Any] = {
+        numbers: dict[str, Any] = {}
+        by = ["guess_rate", "pure_epsilon"]
+        mu = getattr(law, "mu", None)
+        if mu is not None:
+            numbers["mu"], by = mu, ["mu"]
+        numbers["pure_epsilon"], numbers["guess_rate"] = law.sup, law.guess_rate
+        if epsilon is not None:
+            numbers["delta"] = law.delta(finite_epsilon(epsilon))
+            by = [*by, "delta"]
+        order = np.lexsort([-np.asarray(numbers[name]) for name in by])
+        shown = order[:_SHOWN]
+        named = name_differences(self.differences, first[shown], self.inv)
+        words = {
             "group": [one.group for one in named],
             "change": [one.change for one in named],
             "cells": [one.cells for one in named],
-            "differences": count,
+            "differences": count[shown],
         }
-        mu = getattr(law, "mu", None)
-        if mu is not None:
-            columns["mu"] = mu
-        columns["pure_epsilon"], columns["guess_rate"] = law.sup, law.guess_rate
-        by = ["pure_epsilon", "guess_rate"] if mu is None else ["mu"]
-        if epsilon is not None:
-            columns["delta"] = law.delta(finite_epsilon(epsilon))
-            by = ["delta", *by]
-        columns["kind"] = law.kind
-        table = pd.DataFrame(columns)
-        return table.sort_values(by, ascending=False, kind="stable", ignore_index=True)
+        rest = {name: np.asarray(value)[shown] for name, value in numbers.items()}
+        table = pd.DataFrame(words | rest | {"kind": law.kind})
+        table.attrs["classes left out"] = len(order) - len(shown)
+        return table
 
     def classes(self) -> tuple[np.ndarray, np.ndarray]:
         """The first difference of each class (c,), and how many are in it (c,); in order."""
