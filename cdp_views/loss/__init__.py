@@ -2,6 +2,8 @@
 
 from cdp_views.loss.base import Loss as Loss
 from cdp_views.loss.bounded import BoundedLoss as BoundedLoss
+from cdp_views.loss.composed import at_worst as at_worst
+from cdp_views.loss.composed import compose_losses as compose_losses
 from cdp_views.loss.conversions import TailBoundPrice as TailBoundPrice
 from cdp_views.loss.conversions import delta_of_renyi as delta_of_renyi
 from cdp_views.loss.conversions import delta_of_rho as delta_of_rho
