@@ -18,3 +18,4 @@ from cdp_views.neighbours.replacements import Replacements as Replacements
 from cdp_views.neighbours.replacements import replacements as replacements
 from cdp_views.neighbours.series import Series as Series
 from cdp_views.neighbours.series import series as series
+from cdp_views.neighbours.units import UnitRelocations as UnitRelocations

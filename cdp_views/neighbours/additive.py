@@ -8,10 +8,13 @@ from scipy import sparse
 
 from cdp_views._checks import UnsupportedError
 
+Law = Callable[[sparse.csr_array], Any]
+
 _AGREE = 1e-10
+_TRIED = 8
 
 
-def size_of(law: Callable[[sparse.csr_array], Any], rows: sparse.csr_array) -> np.ndarray | None:
+def size_of(law: Law, rows: sparse.csr_array) -> np.ndarray | None:
     """(m,) the number of each difference that adds up over independent groups, if there is one.
 
     μ² of Normal noise, or else the supremum where it is finite.
@@ -26,9 +29,7 @@ def size_of(law: Callable[[sparse.csr_array], Any], rows: sparse.csr_array) -> n
     return size if np.isfinite(size).all() else None
 
 
-def by_exposure(
-    exposure: np.ndarray, law: Callable[[sparse.csr_array], Any], probes: sparse.csr_array
-) -> np.ndarray | None:
+def by_exposure(exposure: np.ndarray, law: Law, probes: sparse.csr_array) -> np.ndarray | None:
     """(n,) h with loss(v) = Σ_{v_i ≠ 0} h_i for v of entries ±1: a power of the exposure, if so.
 
     μ² of conditioned Normal noise is Σ v_i²/σ_i², pure ε of conditioned Laplace noise Σ |v_i|/λ_i.
@@ -49,7 +50,54 @@ def by_exposure(
     return None
 
 
-def is_sum(h: np.ndarray, law: Callable[[sparse.csr_array], Any], probes: sparse.csr_array) -> bool:
+def is_sum(h: np.ndarray, law: Law, probes: sparse.csr_array) -> bool:
     """Whether loss(v) = Σ_{v_i ≠ 0} h_i for all probes, of entries 0, 1 and −1."""
     size = size_of(law, probes)
     return size is not None and np.allclose(abs(probes) @ h, size, rtol=_AGREE, atol=0)
+
+
+def node_sizes(
+    law: Law, block: np.ndarray, pairs: Callable[[np.ndarray, np.ndarray], sparse.csr_array]
+) -> np.ndarray | None:
+    """(N,) u with loss(pair of i and j) = u_i + u_j for any two of one block, if losses are so.
+
+    u_i = ½[loss(i, a) + loss(i, b) − loss(a, b)] from three losses each; a block of two shares its
+    one loss equally. That the law is such a sum is checked on sums of pairs of random signs.
+
+    Args:
+      law: differences (m, n) ↦ `Loss` of each.
+      block: (N,) label 0, 1, … of each node, each of which occurs twice or more.
+      pairs: positions (m,), (m,) ↦ differences (m, n); pairs without common nodes share no cell.
+    """
+    order = np.argsort(block, kind="stable")
+    size = np.bincount(block)
+    start = np.cumsum(size) - size
+    head = np.stack([order[start], order[start + 1], order[start + np.minimum(size - 1, 2)]])[
+        :, block
+    ]
+    node = np.arange(len(block))
+    a = np.where(node == head[0], head[1], head[0])
+    b = np.where((node == head[0]) | (node == head[1]), head[2], head[1])
+    two = size[block] == 2
+    b = np.where(two, a, b)
+    one = size_of(law, pairs(node, a))
+    if one is None:
+        return None
+    rest = np.flatnonzero(~two)
+    u = 0.5 * one
+    if rest.size:
+        other, both = size_of(law, pairs(rest, b[rest])), size_of(law, pairs(a[rest], b[rest]))
+        if other is None or both is None:
+            return None
+        u[rest] = 0.5 * (one[rest] + other - both)
+    for seed in range(_TRIED):
+        rng = np.random.default_rng(seed)
+        mixed = order[np.lexsort((rng.random(len(order)), block[order]))]
+        place = np.arange(len(order)) - start[block[mixed]]
+        first = np.flatnonzero((place % 2 == 0) & (place + 1 < size[block[mixed]]))
+        i, j = mixed[first], mixed[first + 1]
+        probe = sparse.csr_array(rng.choice([-1.0, 1.0], (1, len(i)))) @ pairs(i, j)
+        size_all = size_of(law, sparse.csr_array(probe))
+        if size_all is None or not np.allclose(size_all, np.sum(u[i] + u[j]), rtol=_AGREE, atol=0):
+            return None
+    return u

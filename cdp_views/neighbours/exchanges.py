@@ -13,7 +13,8 @@ from cdp_views.neighbours.base import Neighbours, check_exposure
 from cdp_views.neighbours.classes import Classes
 from cdp_views.neighbours.differences import Differences
 from cdp_views.neighbours.groups import group_of
-from cdp_views.neighbours.relocations import Relocations, compact, relocations
+from cdp_views.neighbours.largest import compact
+from cdp_views.neighbours.relocations import Relocations, relocations
 
 _MOST_ROWS = 1_000_000
 

@@ -1,6 +1,6 @@
 """Table moves: the smallest changes of a table that leave its margins alone."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import comb, prod
@@ -11,13 +11,12 @@ from scipy import sparse
 
 from cdp_views._checks import UnsupportedError
 from cdp_views.neighbours._arguments import records_of
-from cdp_views.neighbours.additive import by_exposure, is_sum, size_of
+from cdp_views.neighbours.additive import Law, by_exposure, is_sum, size_of
 from cdp_views.neighbours.base import Neighbours, check_exposure
 from cdp_views.neighbours.classes import Classes
 from cdp_views.neighbours.minors import best_minor
 
 Axes = tuple[int, ...]
-Law = Callable[[sparse.csr_array], Any]
 
 _MOST = 200_000  # moves that are listed, and cells whose share of the loss is solved for
 _LARGEST = 5 * 10**7  # numbers in memory: 400 MB

@@ -1,7 +1,7 @@
 """One record moves between two cells of a group."""
 
 from dataclasses import dataclass, field
-from typing import Any, override
+from typing import Any, Literal, overload, override
 
 import numpy as np
 from scipy import sparse
@@ -10,6 +10,8 @@ from cdp_views._checks import UnsupportedError
 from cdp_views.neighbours._arguments import records_of
 from cdp_views.neighbours.base import Neighbours, check_exposure
 from cdp_views.neighbours.classes import Classes, alike, alike_in, pairs_of_kinds
+from cdp_views.neighbours.largest import two_largest
+from cdp_views.neighbours.units import UnitRelocations, unit_relocations
 
 _MOST_PAIRS = 4_000_000
 
@@ -123,21 +125,41 @@ class Relocations(Neighbours):
         return f"{self.records} records move together {where}"
 
 
-def relocations(inv: Any, *, records: int = 1) -> Relocations:
+@overload
+def relocations(
+    inv: Any, *, records: int = 1, unit: Literal["record"] = "record"
+) -> Relocations: ...
+
+
+@overload
+def relocations(
+    inv: Any, *, records: int = 1, unit: Literal["total", "whole"]
+) -> UnitRelocations: ...
+
+
+def relocations(
+    inv: Any, *, records: int = 1, unit: Literal["record", "total", "whole"] = "record"
+) -> Relocations | UnitRelocations:
     """Neighbours that differ by one record having moved between two cells of one group.
 
     v = records · (e_i − e_j), i and j in one block of `inv.blocks`: a group, or within a weighted
-    group the cells of equal weight, because only such a move leaves every total as it is.
+    group the cells of equal weight, because only such a move leaves every total as it is. With
+    `unit` cells of different weights b also exchange: one unit of the total, e_i/b_i − e_j/b_j, or
+    whole records, (b_j e_i − b_i e_j)/gcd(b_i, b_j).
 
     Args:
       inv: an invariant; its `blocks` (n,) label the cells between which a record can move.
-      records: how many records one person may move at once.
+      records: how many records (or units) one person may move at once.
+      unit: what moves: a "record", one unit of the "total", or a "whole" number of records from
+        and to cells of any weights in a group (whole weights only).
 
     Returns:
-      Relocations, which finds the worst pair of each block from the exposure of the cells.
+      Relocations, which finds the worst pair of each block from the exposure of the cells; with
+      another unit UnitRelocations, which finds the worst of all groups.
 
     Raises:
       ValueError: `records` is not a positive integer, or no record can move at all.
+      UnsupportedError: another unit, and totals that overlap.
 
     Example:
       >>> import cdp_views as cdp
@@ -147,6 +169,8 @@ def relocations(inv: Any, *, records: int = 1) -> Relocations:
 
     Reference: docs/notation.md, "relocation"; [L] §3 has the two-record exchange instead.
     """
+    if unit != "record":
+        return unit_relocations(inv, unit, records)
     records = records_of(records)
     blocks = np.asarray(inv.blocks)
     inside = np.flatnonzero(blocks >= 0)
@@ -167,35 +191,3 @@ def _firsts(labels: np.ndarray) -> np.ndarray:
     first = np.empty(labels.max() + 1, dtype=np.int64)
     first[labels[::-1]] = np.arange(len(labels))[::-1]  # of repeated writes the last one stays
     return first[labels]
-
-
-def two_largest(labels: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of the two largest values of each label that occurs twice; ties in order."""
-    twice = np.bincount(labels)[labels] > 1
-    if not twice.all():
-        inside = np.flatnonzero(twice)
-        if not inside.size:
-            return inside, inside
-        first, second = two_largest(compact(labels[inside]), values[inside])
-        return inside[first], inside[second]
-    first = largest(labels, values)
-    rest = np.ones(len(labels), dtype=bool)
-    rest[first] = False
-    return first, np.flatnonzero(rest)[largest(labels[rest], values[rest])]
-
-
-def compact(labels: np.ndarray) -> np.ndarray:
-    """Labels ≥ 0 renumbered 0, 1, … without gaps, order kept."""
-    present = np.zeros(int(labels.max()) + 1, dtype=np.int64)
-    present[labels] = 1
-    return (np.cumsum(present) - 1)[labels]
-
-
-def largest(labels: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Position of the first largest value of each label 0, 1, …, each of which occurs."""
-    top = np.full(labels.max() + 1, -np.inf)
-    np.maximum.at(top, labels, values)
-    hits = np.flatnonzero(values == top[labels])
-    first = np.full(len(top), len(values))
-    np.minimum.at(first, labels[hits], hits)
-    return first

@@ -14,7 +14,7 @@ from cdp_views.neighbours.additive import size_of
 from cdp_views.neighbours.base import Neighbours, check_exposure
 from cdp_views.neighbours.classes import Classes, alike, alike_in, pairs_of_kinds
 from cdp_views.neighbours.groups import group_of, rows_of
-from cdp_views.neighbours.relocations import compact, largest, two_largest
+from cdp_views.neighbours.largest import compact, largest, pairs_within, two_largest
 
 _FEW = 20_000
 _MOST = 1_000_000
@@ -60,7 +60,7 @@ class Replacements(Neighbours):
         loss = size_of(law, sparse.csr_array(cells, shape=(len(top), self.n)))
         if loss is None:
             return self.shortlist(exposure)
-        i, j = _pairs_within(self.group[top])
+        i, j = pairs_within(self.group[top], "replacements")
         first, second = np.append(first, top[i]), np.append(second, top[j])
         order = np.argsort(-loss, kind="stable")
         apart = np.flatnonzero(self.group[top[order]] != self.group[top[order[0]]])
@@ -189,25 +189,6 @@ def _blocks(inv: Any) -> tuple[np.ndarray, np.ndarray]:
     label, alone = np.asarray(inv.blocks, dtype=np.int64), (low * high < 0)[group]
     alone |= label < 0
     return compact(np.where(alone, label.max(initial=0) + 1 + np.arange(n), label)), group
-
-
-def _pairs_within(group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of every two that share a group."""
-    order = np.argsort(group, kind="stable")
-    _, counts = np.unique(group, return_counts=True)
-    if np.sum(counts.astype(float) ** 2) / 2 > _MOST:
-        raise UnsupportedError(
-            "`replacements` has too many distinct weights in one group to try every two. "
-            "State the differences that matter with differences(V)."
-        )
-    ends = np.cumsum(counts)
-    many = counts > 1
-    found = [
-        np.stack(np.triu_indices(c, 1)) + e - c
-        for c, e in zip(counts[many].tolist(), ends[many].tolist(), strict=True)
-    ]
-    i, j = np.concatenate(found, axis=1) if found else np.zeros((2, 0), dtype=np.int64)
-    return order[i], order[j]
 
 
 def _inside(

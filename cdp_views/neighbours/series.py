@@ -15,7 +15,8 @@ from cdp_views.neighbours.additive import size_of
 from cdp_views.neighbours.base import Neighbours, check_exposure
 from cdp_views.neighbours.classes import Classes
 from cdp_views.neighbours.groups import group_of
-from cdp_views.neighbours.relocations import Relocations, compact, largest, relocations
+from cdp_views.neighbours.largest import compact, largest
+from cdp_views.neighbours.relocations import Relocations, relocations
 
 _MOST = 20_000
 
