@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .noise import DiscreteNormal as DiscreteNormal
     from .noise import ScaleMixture as ScaleMixture
     from .privacy import audit as audit
+    from .privacy import compose as compose
     from .privacy import privacy_loss as privacy_loss
     from .releases import Release as Release
     from .releases import read_release as read_release
@@ -86,6 +87,7 @@ _ROOM_OF = {
     "exchanges": "neighbours",
     "audit": "privacy",
     "privacy_loss": "privacy",
+    "compose": "privacy",
     "utility": "usefulness",
     "calibrate": "calibration",
     "compare": "study",

@@ -80,6 +80,8 @@ def mu_of_profile(profile: Profile, sup: np.ndarray) -> np.ndarray:
             # Φ⁻¹(1 − a) − Φ⁻¹(b) with 1 − b at hand, which is small where a is.
             rest = np.minimum(delta[:-1] + np.exp(np.log(a) + epsilon[:-1]), 1.0)
             needed = np.where((a > 0) & (rest > 0), ndtri(rest) - ndtri(a), 0.0)
+            # what is no profile (a slope beyond 1, by noise) gives NaN: nothing is proved of it
+            needed = np.where(np.isnan(needed), np.inf, needed)
             mu = np.maximum(mu, np.max(needed, axis=0))
     return np.where(finite, np.minimum(mu * (1 + 1e-13), mu_of_pure(top)), np.inf)
 
