@@ -48,10 +48,10 @@ def pairs_within(labels: np.ndarray, relation: str) -> tuple[np.ndarray, np.ndar
             f"`{relation}` has too many cells that differ in one group to try every two. State "
             "the differences that matter with differences(V)."
         )
-    ends, many = np.cumsum(counts), counts > 1
-    found = [
-        np.stack(np.triu_indices(count, 1)) + end - count
-        for count, end in zip(counts[many].tolist(), ends[many].tolist(), strict=True)
-    ]
-    i, j = np.concatenate(found, axis=1) if found else np.zeros((2, 0), dtype=np.int64)
+    starts = np.cumsum(counts) - counts
+    found = [np.zeros((2, 0), dtype=np.int64)]
+    for count in np.unique(counts[counts > 1]).tolist():  # all labels that occur so often at once
+        pair = np.stack(np.triu_indices(count, 1))
+        found.append((starts[counts == count][:, None] + pair[:, None, :]).reshape(2, -1))
+    i, j = np.concatenate(found, axis=1)
     return order[i], order[j]

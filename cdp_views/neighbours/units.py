@@ -52,16 +52,17 @@ class UnitRelocations(Neighbours):
         own = check_exposure(exposure, self.n)[self.cells]
         if self.unit == "whole":
             return self._rows(*self._by_weight(own))
-        pairs = [best_pair(x, self.group, value) for x, value in self._models(own)]
-        i, j = np.array(sorted(set(pairs))).T
-        return self._rows(i, j)
+        return self._rows(*self._candidates(own))
 
     @override
     def worst(self, exposure: np.ndarray, law: Law) -> sparse.csr_array:
         """As `shortlist`, once the law is seen to be one of those; else every pair, if few."""
         own = check_exposure(exposure, self.n)[self.cells]
-        if self.unit == "whole" or self._is_known(own, law):
+        if self.unit == "whole":
             return self.shortlist(exposure)
+        i, j = self._candidates(own)
+        if self._is_known(own, i, j, law):
+            return self._rows(i, j)
         movable = np.flatnonzero(np.bincount(self.group)[self.group] > 1)
         if not movable.size <= _FEW:
             raise self._too_many()
@@ -156,15 +157,19 @@ class UnitRelocations(Neighbours):
             (x, projected_laplace),
         ]
 
-    def _is_known(self, own: np.ndarray, law: Law) -> bool:
-        """Whether the law is one of `_models`, on the shortlist and on pairs at random."""
-        rng = np.random.default_rng(0)
-        order = np.lexsort((rng.random(len(self.group)), self.group))
+    def _candidates(self, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The best pair of each model; that of the first two is one, as p orders as x does."""
+        models = self._models(own)[1:]
+        i, j = np.array(sorted({best_pair(x, self.group, value) for x, value in models})).T
+        return i, j
+
+    def _is_known(self, own: np.ndarray, i: np.ndarray, j: np.ndarray, law: Law) -> bool:
+        """Whether the law is one of `_models`, on the candidates i, j and on pairs at random."""
+        order = np.argsort(self.group, kind="stable")
         beside = np.flatnonzero(np.diff(self.group[order]) == 0)
-        at = rng.choice(beside, min(_TRIED, len(beside)), replace=False)
+        at = np.random.default_rng(0).choice(beside, min(_TRIED, len(beside)), replace=False)
+        i, j = np.append(i, order[at]), np.append(j, order[at + 1])
         models = self._models(own)
-        best = np.array([best_pair(x, self.group, value) for x, value in models])
-        i, j = np.append(order[at], best[:, 0]), np.append(order[at + 1], best[:, 1])
         size = size_of(law, self._rows(i, j))
         if size is None:
             return False
