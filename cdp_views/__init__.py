@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from . import worlds as worlds
     from ._checks import InfeasibleError as InfeasibleError
     from ._checks import UnsupportedError as UnsupportedError
+    from .calibration import Budget as Budget
     from .calibration import calibrate as calibrate
+    from .calibration import equal_profile as equal_profile
     from .invariants import bounds as bounds
     from .invariants import linear as linear
     from .invariants import margins as margins
@@ -90,6 +92,8 @@ _ROOM_OF = {
     "compose": "privacy",
     "utility": "usefulness",
     "calibrate": "calibration",
+    "equal_profile": "calibration",
+    "Budget": "calibration",
     "compare": "study",
     "Comparison": "study",
     "release": "releases",

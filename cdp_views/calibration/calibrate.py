@@ -1,36 +1,45 @@
-"""The least noise that keeps a privacy budget."""
+"""The least noise that keeps a privacy budget, or several at once."""
 
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
+from scipy import sparse
 
-from cdp_views._checks import UnsupportedError, choice
-from cdp_views.loss import analytic_gaussian_mu, tail_bound_mu
+from cdp_views.calibration._smallest import smallest
+from cdp_views.calibration.budget import Budget
 from cdp_views.neighbours import Neighbours
-from cdp_views.privacy import PrivacyLoss, privacy_loss
+from cdp_views.privacy import privacy_loss
+from cdp_views.privacy.composition import repeated
 
-_EPS = np.finfo(float).eps
-_CLOSE_ENOUGH = 1e-13
-_NOISE = 1e-6  # a view may hold its scale in float32
-_FLOAT32_STEP = 2.5e-7
-_LARGEST_SCALE = 1e100
-_MOST_EVALUATIONS = 200
+Level = tuple[Any, Neighbours | None, Budget | Mapping[str, Any]]
+"""(query or None, neighbours or None, budget)."""
+
+_CLOSE_EXACT = 1e-13
+_CLOSE = 1e-7  # of laws by quadrature and composition, whose last digits may jump
 
 
 def calibrate(
     view_of_scale: Callable[[float], Any],
     neighbours: Neighbours,
     *,
-    epsilon: float,
+    epsilon: float | None = None,
     delta: float = 0.0,
+    rho: float | None = None,
+    mu: float | None = None,
+    kl: float | None = None,
+    renyi: tuple[float, float] | None = None,
+    total_variation: float | None = None,
+    guess_rate: float | None = None,
+    query: Any = None,
+    levels: Sequence[Level] = (),
+    tables: int = 1,
     bound: Literal["analytic", "tail"] = "analytic",
 ) -> float:
-    """The smallest scale at which the worst difference has δ(ε) ≤ δ.
+    """The smallest scale at which the worst difference keeps the budget, in any one notion.
 
-    Where only the supremum of the loss is known, as of Laplace noise, that is the smallest scale
-    of pure differential privacy, sup ≤ ε, and δ stays unused.
+    (ε, δ): δ(ε) ≤ δ; ε alone: sup ≤ ε, pure differential privacy; otherwise ρ, μ, KL, D_α, TV or
+    the guess rate is at most what is given. What is only bounded is calibrated by its bound.
 
     Args:
       view_of_scale: scale ↦ view; more scale must mean more privacy.
@@ -38,15 +47,27 @@ def calibrate(
       epsilon: ε > 0 (nats).
       delta: 0 ≤ δ < 1, well below 1 over the number of records; 0, the default, asks for pure
         differential privacy, which Normal noise can't give.
+      rho: ρ of zero-concentrated DP.
+      mu: μ of Gaussian DP.
+      kl: Kullback–Leibler divergence, nats.
+      renyi: (α, D_α), nats.
+      total_variation: TV between neighbours.
+      guess_rate: best chance of telling two equally likely neighbours apart, ½ to 1.
+      query: (r, n) if only these combinations of the cells are published.
+      levels: further budgets to keep at once, each (query or None, neighbours or None for those
+        above, a `Budget` or a dict of the arguments above, {"rho": 0.1} for example).
+      tables: how many such tables share the budget, each with its own draw of the noise: Normal
+        noise and pure ε in closed form, otherwise by composition (extra `accounting`).
       bound: "analytic", exact; or "tail", [L] Theorem 1: simpler and larger, Normal noise only.
 
     Returns:
-      The scale, rounded up: at it δ(ε) ≤ δ (or sup ≤ ε) was evaluated, not inferred.
+      The scale, rounded up: at it the budget was evaluated and found kept, not inferred.
 
     Raises:
       TypeError: a view in place of a function that makes one.
-      ValueError: the budget is out of range, δ = 0 for an unbounded loss, or no scale keeps it.
-      UnsupportedError: "tail" for a loss that is not normal.
+      ValueError: the budget is out of range or in no or two notions, two levels contradict each
+        other, δ = 0 for an unbounded loss, or no scale keeps it.
+      UnsupportedError: "tail" for a loss that is not normal, or a notion not proved of this noise.
 
     Example:
       >>> import cdp_views as cdp, jax.numpy as jnp, numpyro.distributions as dist
@@ -62,124 +83,84 @@ def calibrate(
             f"`view_of_scale` must be a function of the scale; got {type(view_of_scale).__name__}. "
             "Write lambda scale: cdp.Conditioned(dist.Normal(loc, scale), inv)."
         )
-    choice("bound", bound, ("analytic", "tail"))
-    _check_budget(epsilon, delta)
+    if isinstance(tables, bool) or not isinstance(tables, int | np.integer) or tables < 1:
+        raise ValueError(f"`tables` must be a whole number from 1 upwards; got {tables!r}.")
+    asked = {
+        "epsilon": epsilon,
+        "rho": rho,
+        "mu": mu,
+        "kl": kl,
+        "renyi": renyi,
+        "total_variation": total_variation,
+        "guess_rate": guess_rate,
+    }
+    goals = _levels(levels, neighbours)
+    if not levels or any(value is not None for value in asked.values()):
+        goals.insert(0, (query, neighbours, Budget(delta=delta, bound=bound, **asked)))
+    _check_agreement(goals)
+    exact = True
 
     def attempt(scale: float) -> tuple[float, bool]:
-        loss = privacy_loss(view_of_scale(scale), neighbours)
-        if np.isfinite(loss.pure_epsilon) and (delta == 0 or loss.kind != "exact"):
-            return _attempt_pure(loss, epsilon, bound)
-        if delta == 0:
-            raise ValueError(
-                "`delta` must be above 0 for a loss without a largest value, as of Normal noise; "
-                "got 0. Give delta, 1e-10 for example, or use Laplace noise."
-            )
-        goal = (analytic_gaussian_mu if bound == "analytic" else tail_bound_mu)(epsilon, delta)
-        mu = _equivalent_mu(loss, epsilon, bound)
-        return mu / goal, bool(mu <= goal and loss.delta(epsilon) <= delta)
+        nonlocal exact
+        view = view_of_scale(scale)
+        worst, kept = 0.0, True
+        for asked_query, unit, budget in goals:
+            loss = repeated(privacy_loss(view, unit, query=asked_query), int(tables))
+            exact = exact and (loss.kind == "exact" or budget.delta == 0)
+            ratio, held = budget.spent(loss)
+            worst, kept = max(worst, ratio), kept and held
+        return worst, kept
 
-    return _smallest(attempt)
-
-
-def _attempt_pure(loss: PrivacyLoss, epsilon: float, bound: str) -> tuple[float, bool]:
-    if bound == "tail":
-        raise UnsupportedError(
-            '`bound` "tail" is defined for a normal privacy loss only. Use "analytic".'
-        )
-    pure = loss.pure_epsilon
-    return pure / epsilon, bool(pure <= epsilon)
-
-
-def _check_budget(epsilon: float, delta: float) -> None:
-    if not (np.ndim(epsilon) == 0 and np.isfinite(epsilon) and epsilon > 0):
-        raise ValueError(f"`epsilon` must be positive; got {epsilon}. Give one finite number.")
-    if not (np.ndim(delta) == 0 and 0 <= delta < 1):
-        raise ValueError(
-            f"`delta` must be at least 0 and below 1; got {delta}. "
-            "Take it well below 1 over the number of records."
-        )
-
-
-def _equivalent_mu(loss: PrivacyLoss, epsilon: float, bound: str) -> float:
-    """μ, or for another law the μ of the normal loss that has the same δ at this ε."""
-    try:
-        return loss.mu
-    except UnsupportedError:
-        if bound == "tail":
-            raise
-    delta = loss.delta(epsilon)
-    if delta <= 0:
-        return 0.0
-    return np.inf if delta >= 1 else analytic_gaussian_mu(epsilon, delta)
-
-
-def _smallest(attempt: Callable[[float], tuple[float, bool]]) -> float:
-    """The smallest scale that `attempt` accepts; it also returns how many times too exposed.
-
-    Loss is inversely proportional to scale for Normal and Laplace noise, so the second guess is
-    right to rounding; otherwise secants in logarithms, kept inside a bracket.
-    """
-    scale, low, high = 1.0, 0.0, np.inf
-    tried: list[tuple[float, float]] = []
-    for _ in range(_MOST_EVALUATIONS):
-        ratio, kept = attempt(scale)
-        if kept:
-            high = min(high, scale)
-            if ratio >= 1 - _CLOSE_ENOUGH:
-                return high
-        else:
-            low = max(low, scale)
-        if 0 < ratio < np.inf:
-            tried.append((np.log(scale), np.log(ratio)))
-        _check_monotone(tried, low, high)
-        if high <= low * (1 + (1.2 * _FLOAT32_STEP if _quantised(tried) else 4 * _EPS)):
-            return high
-        scale = _next(scale, tried, low, high)
-        if not 1 / _LARGEST_SCALE < scale < _LARGEST_SCALE:
-            break
-    reached = "every scale tried keeps" if low == 0 else "no scale tried keeps"
-    raise ValueError(
-        f"`view_of_scale` must keep the budget from some scale on and break it below; {reached} "
-        "it. Check that the view's noise is proportional to the argument."
+    first = attempt(1.0)  # where the search begins, and says how closely these laws can be told
+    return smallest(
+        lambda scale: first if scale == 1.0 else attempt(scale),
+        close=_CLOSE_EXACT if exact else _CLOSE,
     )
 
 
-def _check_monotone(tried: list[tuple[float, float]], low: float, high: float) -> None:
-    rises = [
-        r1 > r0 + _NOISE if s1 > s0 else r0 > r1 + _NOISE for (s0, r0), (s1, r1) in pairwise(tried)
-    ]
-    stuck = len(tried) > 2 and tried[-1][1] == tried[-2][1] == tried[-3][1]
-    flat = stuck and abs(tried[-1][0] - tried[-3][0]) > 1
-    if any(rises) or flat or low > high * (1 + _NOISE):
-        raise ValueError(
-            "`view_of_scale` must give more privacy at a larger scale; got "
-            f"{'no change' if flat else 'less'}. Check that the noise grows with the argument."
-        )
+def _levels(
+    levels: Sequence[Level], neighbours: Neighbours
+) -> list[tuple[Any, Neighbours, Budget]]:
+    goals = []
+    for k, level in enumerate(levels):
+        if not (isinstance(level, tuple | list) and len(level) == 3):
+            raise ValueError(
+                f"`levels` must hold (query, neighbours, budget); got another form at {k}. "
+                'For example (None, relocations(inv), {"rho": 0.1}).'
+            )
+        query, unit, budget = level
+        if not isinstance(budget, Budget):
+            if not isinstance(budget, Mapping):
+                raise ValueError(
+                    f"`levels` {k} must end in a budget; got {type(budget).__name__}. "
+                    'Write {"epsilon": 1.0, "delta": 1e-10}, or a Budget.'
+                )
+            try:
+                budget = Budget(**budget)
+            except TypeError as reason:
+                raise ValueError(f"`levels` {k} must state its budget: {reason}.") from None
+        goals.append((query, neighbours if unit is None else unit, budget))
+    return goals
 
 
-def _quantised(tried: list[tuple[float, float]]) -> bool:
-    """Whether two scales, nearly but not quite equal, gave the very same loss (float32)."""
-    return any(0 < abs(s1 - s0) < 1e-6 and r0 == r1 for (s0, r0), (s1, r1) in pairwise(tried))
+def _check_agreement(goals: list[tuple[Any, Neighbours, Budget]]) -> None:
+    """Raise where one question has two answers: the same query, unit and notion (δ at one ε)."""
+    for j, (query, unit, budget) in enumerate(goals):
+        for i, (other, unit_i, budget_i) in enumerate(goals[:j]):
+            same = unit is unit_i and budget.notion == budget_i.notion and _same(query, other)
+            if same and budget != budget_i:
+                raise ValueError(
+                    f"`levels` must not contradict each other; got {budget_i!r} and {budget!r} for "
+                    f"the same query and neighbours (entries {i} and {j}). Keep the stricter one."
+                )
 
 
-def _next(scale: float, tried: list[tuple[float, float]], low: float, high: float) -> float:
-    """A secant step in logarithms if it stays inside (low, high), else the middle of it."""
-    if tried and tried[-1][0] == np.log(scale):
-        slope = -1.0
-        if len(tried) > 1:
-            (s0, r0), (s1, r1) = tried[-2:]
-            if abs(s1 - s0) > 64 * _EPS and (r1 - r0) / (s1 - s0) < -0.05:
-                slope = (r1 - r0) / (s1 - s0)
-        if _quantised(tried):
-            guess = scale * (1 + _FLOAT32_STEP) if tried[-1][1] > 0 else scale / (1 + _FLOAT32_STEP)
-            if low < guess < high:
-                return guess
-        # Aim to the safe side of the root, by half of what is close enough.
-        guess = scale * np.exp(-(tried[-1][1] + 0.5 * _CLOSE_ENOUGH) / slope)
-        if low < guess < high:
-            return float(guess)
-    if high == np.inf:
-        return 8.0 * low
-    if low == 0:
-        return high / 8.0
-    return float(np.sqrt(low * high)) if high > 4 * low else 0.5 * (low + high)
+def _same(a: Any, b: Any) -> bool:
+    if a is None or b is None:
+        return a is b
+    left, right = (sparse.csr_array(np.atleast_2d(_dense(x))) for x in (a, b))
+    return left.shape == right.shape and abs(left - right).sum() == 0
+
+
+def _dense(x: Any) -> Any:
+    return x.toarray() if sparse.issparse(x) else np.asarray(x, dtype=float)

@@ -171,14 +171,25 @@ def bounded_family(exposure, calls=None, *, held=float):
 
 @pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1 / 3, 1.0, 50.0, 1e6])
 @pytest.mark.parametrize("exposure", [1e-12, 2.0, 1 / 7, 3e15])
-@pytest.mark.parametrize("delta", [0.0, 1e-10, 0.5])
-def test_pure_epsilon(epsilon, exposure, delta):
+def test_pure_epsilon(epsilon, exposure):
     calls = []
     family = bounded_family(exposure, calls)
-    scale = calibrate(family, NEAR, epsilon=epsilon, delta=delta)
+    scale = calibrate(family, NEAR, epsilon=epsilon)
     assert len(calls) <= 3
     assert privacy_loss(family(scale), NEAR).pure_epsilon <= epsilon
-    assert scale == pytest.approx(exposure / epsilon, rel=2e-13)  # δ is not used
+    assert scale == pytest.approx(exposure / epsilon, rel=2e-13)
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1.0, 50.0, 1e4])
+@pytest.mark.parametrize("delta", [1e-300, 1e-10, 0.5])
+def test_a_bounded_loss_may_spend_its_delta(epsilon, delta):
+    """δ of randomised response, (e^s − e^ε)/(e^s + 1) = δ: s = ε + log1p(δe^{−ε}) − log1p(−δ)."""
+    family = bounded_family(2.0)
+    scale = calibrate(family, NEAR, epsilon=epsilon, delta=delta)
+    assert privacy_loss(family(scale), NEAR).delta(epsilon) <= delta
+    sup = epsilon + np.log1p(delta * np.exp(-epsilon)) - np.log1p(-delta)
+    assert scale == pytest.approx(2.0 / sup, rel=1e-6)
+    assert scale >= 2.0 / sup * (1 - 1e-14)
 
 
 @settings(max_examples=40)
