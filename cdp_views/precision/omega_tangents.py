@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 _MOST = 10_000
+_FIRST, _LAST, _STEP = -24.0, 80.0, 0.5
 
 
 class Tent(NamedTuple):
@@ -33,6 +34,24 @@ def tent(
     fall = -down
     at = (high - low + rise * left + fall * right) / (rise + fall)
     return Tent(at, low + rise * (at - left), rise, fall)
+
+
+def scan(line: Callable[[Array], Array], like: Array) -> tuple[Array, Array]:
+    """A grid of v, and the log-density there (J, *like.shape), for a `line` of unit width."""
+    grid = jnp.arange(_FIRST, _LAST, _STEP, dtype=like.dtype)
+    value = lax.map(lambda v: line(jnp.full(like.shape, v)), grid)
+    return grid, lax.stop_gradient(jnp.where(jnp.isnan(value), -jnp.inf, value))
+
+
+def around_peak(line: Callable[[Array], Array], like: Array) -> Tent:
+    """Tangents at the two grid points just below where the log-density is within ½ of its peak."""
+    grid, value = scan(line, like)
+    near = value > jnp.max(value, 0) - 0.5
+    first = jnp.maximum(jnp.argmax(near, 0) - 1, 0)
+    last = jnp.minimum(len(grid) - jnp.argmax(near[::-1], 0), len(grid) - 1)
+    ends = jnp.stack([grid[first], grid[last]])
+    values, slopes = lax.map(lambda v: jax.jvp(line, (v,), (jnp.ones_like(v),)), ends)
+    return tent(ends[0], ends[1], (values[0], values[1]), (slopes[0], slopes[1]))
 
 
 def draw(

@@ -12,6 +12,7 @@ from scipy import sparse
 from cdp_views import _checks
 from cdp_views._float64 import float64, in_float64
 from cdp_views.invariants import Invariant, Linear, Totals
+from cdp_views.noise import Mixing
 from cdp_views.support import AffineSubspace
 from cdp_views.views._common import Common, proper, warn_if_noise_drowns
 
@@ -49,6 +50,30 @@ class NoiseView(Common, dist.Distribution):
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Array:
         noise = self.sample_noise(key, sample_shape)
         return jnp.asarray(self.loc, noise.dtype) + noise
+
+
+class RandomScales(NoiseView):
+    """Such noise with a random scale in every cell, of law `mixing`: loc + λ s Z."""
+
+    pytree_data_fields = ("mixing",)
+
+    def __init__(
+        self,
+        invariant: Invariant,
+        loc: Any,
+        scale: Any,
+        batch_shape: tuple[int, ...],
+        mixing: Mixing,
+        *,
+        validate_args: bool | None = None,
+    ) -> None:
+        self.mixing = mixing
+        super().__init__(invariant, loc, scale, batch_shape, validate_args=validate_args)
+
+    @property
+    def noise_name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The base's family."""
+        return self.mixing.family
 
 
 class MixtureView(NoiseView):

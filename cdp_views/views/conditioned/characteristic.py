@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array
 from jax.scipy.special import logsumexp
 from numpyro.distributions import constraints
+from scipy.interpolate import CubicHermiteSpline
 
 from cdp_views import _checks
 from cdp_views._float64 import in_float64
@@ -166,7 +167,34 @@ class Table(NamedTuple):
         return cubic + (jnp.maximum(v, high) - high) * self.slope[-1]
 
 
-# scales given a = cω
+def log_phi(mixing: Mixing, dtype: Any) -> Callable[[Array], Array]:
+    """t ↦ log φ(t), t ≥ 0, where many are asked for: from a table if it is not cheap."""
+    if log_mgf_of(mixing) is not None:
+        return partial(log_characteristic, mixing)
+    table = Table.of(mixing, dtype)
+    return lambda t: table(jnp.log(t))
+
+
+@in_float64
+def host_log_phi(mixing: Mixing) -> Callable[[np.ndarray], np.ndarray]:
+    """The same on the host, in float64."""
+    if isinstance(mixing, Rayleigh):
+        return lambda t: -np.log1p(np.square(t))
+    value, slope = (np.asarray(part) for part in _compiled_table(mixing))
+    low, high, count = _TABLE
+    spline = CubicHermiteSpline(np.linspace(low, high, count), value, slope)
+
+    def at(t: np.ndarray) -> np.ndarray:
+        v = np.log(np.maximum(t, 1e-300))
+        return spline(np.clip(v, low, high)) + np.maximum(v - high, 0) * slope[-1]
+
+    return at
+
+
+_compiled_table = jax.jit(lambda mixing: Table.of(mixing, jnp.result_type(float)))
+
+
+# scales given a = cω, or given the cell's noise z
 
 
 def draw_squares(key: Array, mixing: Mixing, a: Array) -> Array:
@@ -186,6 +214,46 @@ def draw_squares(key: Array, mixing: Mixing, a: Array) -> Array:
     return jnp.exp(2 * draw(key, hat, tilted, a.shape))
 
 
+def draw_squares_given(key: Array, mixing: Mixing, z: Array) -> Array:
+    """s² of every cell given its noise s·Z = z, from h(s) e^{−z²/(2s²)}/s: exact, (*z.shape).
+
+    At z = 0 the law is ∝ h(s)/s.
+    """
+    if isinstance(mixing, Rayleigh | InverseChi):
+        return mixing.given(key, z, 1)[0][0] ** 2
+    line = log_density_of_log(mixing)
+
+    def tilted(u: Array) -> Array:
+        return line(u) - u - 0.5 * (z * jnp.exp(-u)) ** 2
+
+    mode, width = _peak_given(mixing, z)
+    slope = partial(_slope, tilted)
+    left, right = mode - width, mode + width
+    hat: Tent = tent(left, right, (tilted(left), tilted(right)), (slope(left), slope(right)))
+    return jnp.exp(2 * draw(key, hat, tilted, z.shape))
+
+
+@in_float64
+def inverse_moment(mixing: Mixing) -> float:
+    """E 1/s, on the host."""
+    u, g = log_scale_line(mixing, np.float64)
+    return float(jnp.exp(logsumexp(g - u) - logsumexp(g)))
+
+
+def _peak_given(mixing: Mixing, z: Array) -> tuple[Array, Array]:
+    """About the mode of log s given z, and its width."""
+    u = log_scale_line(mixing, z.dtype)[0]
+    g1 = _slope(log_density_of_log(mixing), u)
+    g1 = jnp.where(jnp.isnan(g1), 0, g1)
+    change: Any = jnp.gradient(g1, u[1] - u[0])
+    # at the mode 1 − g′(u) = z² e^{−2u}: ½ log(1 − g′) + u rises in u
+    rest = 1 - g1
+    log_z = jnp.where(rest > 0, 0.5 * jnp.log(jnp.where(rest > 0, rest, 1)) + u, -1e30)
+    mode = jnp.interp(jnp.log(jnp.maximum(jnp.abs(z), 1e-30)), log_z, u)
+    curved = jnp.interp(mode, u, jnp.maximum(-change, 1e-6)) + 2 * (z * jnp.exp(-mode)) ** 2
+    return mode, 1 / jnp.sqrt(curved)
+
+
 def _slope(function: Callable[[Array], Array], u: Array) -> Array:
     return jax.jvp(function, (u,), (jnp.ones_like(u),))[1]
 
@@ -200,7 +268,7 @@ def _peak(mixing: Mixing, a: Array) -> tuple[Array, Array]:
     bend = jnp.maximum(-change, 1e-6)
     # at the mode g′(u) = a² e^{2u}: ½ log g′ − u falls in u
     log_a = jnp.where(g1 > 0, 0.5 * jnp.log(jnp.where(g1 > 0, g1, 1)) - u, -1e30)
-    mode = jnp.interp(jnp.log(jnp.maximum(a, 1e-30)), log_a[::-1], u[::-1])
+    mode = jnp.interp(jnp.log(jnp.maximum(jnp.abs(a), 1e-30)), log_a[::-1], u[::-1])
     curved = jnp.interp(mode, u, bend) + 2 * (a * jnp.exp(mode)) ** 2
     return mode, 1 / jnp.sqrt(curved)
 

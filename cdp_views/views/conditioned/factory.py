@@ -7,6 +7,7 @@ from jax import Array
 
 from cdp_views._checks import UnsupportedError
 from cdp_views.invariants import Bounds, Invariant, Precision, Region, region_of
+from cdp_views.noise import Mixing
 from cdp_views.noise.mixing import Rayleigh
 from cdp_views.views import _shared
 from cdp_views.views._gaussian import GaussianView
@@ -32,20 +33,22 @@ class ConditionedNormal(GaussianView):
         return shift - law.covariance_product(law.nu * shift)
 
 
-def _laplace(invariant: Invariant, *args: Any, shift: Any, **kwargs: Any) -> NoiseView:
+def _with_random_scales(
+    invariant: Invariant, *args: Any, mixing: Mixing, shift: Any, **kwargs: Any
+) -> NoiseView:
     if not is_disjoint(invariant):
-        return ConditionedOverlapping(invariant, *args, shift=shift, **kwargs)
-    if shift is None:
+        return ConditionedOverlapping(invariant, *args, mixing, shift=shift, **kwargs)
+    if shift is None and isinstance(mixing, Rayleigh):
         return ConditionedLaplace(invariant, *args, **kwargs)
-    return ConditionedMixture(invariant, *args, mixing=Rayleigh(), shift=shift, **kwargs)
+    return ConditionedMixture(invariant, *args, mixing, shift=shift, **kwargs)
 
 
 _CLASSES: dict[str, Any] = {
     "normal": ConditionedNormal,
-    "laplace": _laplace,
-    "student-t": ConditionedMixture,
-    "logistic": ConditionedMixture,
-    "scale mixture": ConditionedMixture,
+    "laplace": _with_random_scales,
+    "student-t": _with_random_scales,
+    "logistic": _with_random_scales,
+    "scale mixture": _with_random_scales,
     "discrete-laplace": partial(ConditionedWhole, family="discrete-laplace"),
     "discrete-normal": partial(ConditionedWhole, family="discrete-normal"),
 }
@@ -112,7 +115,7 @@ def Conditioned(
         return _within(base, region_of(invariant), total, validate_args)
     cls, pieces = _shared.choose(base, invariant, _CLASSES, "Conditioned")
     shift = _shared.shift_to(invariant, pieces.loc, total)
-    if cls is ConditionedMixture:
+    if pieces.mixing is not None:
         cls = partial(cls, mixing=pieces.mixing)
     return cls(
         invariant,

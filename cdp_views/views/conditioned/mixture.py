@@ -7,21 +7,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from scipy import sparse
 
 from cdp_views import _checks
 from cdp_views._float64 import float64, in_float64
 from cdp_views.invariants import Invariant, Totals
-from cdp_views.loss import BoundedLoss
 from cdp_views.noise import Mixing
-from cdp_views.noise.mixing import Rayleigh
-from cdp_views.noise.numerical import DoubledKolmogorov
 from cdp_views.precision.characteristic_of_shift import Nodes, average
-from cdp_views.support import AffineSubspace
 from cdp_views.views._common import proper
-from cdp_views.views._mixture import NoiseView, disjoint, host_scale
+from cdp_views.views._mixture import disjoint
 from cdp_views.views.conditioned import characteristic as law_of
 from cdp_views.views.conditioned import omega
+from cdp_views.views.conditioned.scales import ConditionedScales
 
 _SMALLEST = 1e-3  # chance of acceptance at a given total
 _ROUNDS = 20_000
@@ -29,7 +25,7 @@ _WORST = 1e-6  # relative error of a normaliser that is let through
 
 
 @final
-class ConditionedMixture(NoiseView):
+class ConditionedMixture(ConditionedScales):
     """Π p(x_i) given A y = total, for cells loc_i + λ_i s_i Z_i; build it with `cdp.Conditioned`.
 
     Density Π p_i(x_i)/(√det AAᵀ · f(τ)) with f the density of the totals' noise at
@@ -37,8 +33,7 @@ class ConditionedMixture(NoiseView):
     given A x = τ; for τ ≠ 0 scales are kept with probability exp(−½ Σ τ²/S), S = Σ b_i²σ_i².
     """
 
-    kind = "conditioned"
-    pytree_data_fields = ("mixing", "shift", "nodes")
+    pytree_data_fields = ("nodes",)
 
     def __init__(
         self,
@@ -53,39 +48,20 @@ class ConditionedMixture(NoiseView):
     ) -> None:
         groups = disjoint(invariant)
         law_of.require_known(mixing)
-        self.mixing, self.shift = mixing, shift
         if _checks.is_concrete(invariant, scale, shift, mixing):
             self.nodes = _exact_nodes(groups, mixing, scale, shift)
             _require_accurate(self.nodes, mixing)
         else:
             own = None if shift is None else jnp.asarray(shift)
             self.nodes = _nodes(groups, mixing, jnp.asarray(proper(scale)), own)
-        super().__init__(invariant, loc, scale, batch_shape, validate_args=validate_args)
-
-    @property
-    def noise_name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The base's family."""
-        return self.mixing.family
+        super().__init__(
+            invariant, loc, scale, batch_shape, mixing, shift=shift, validate_args=validate_args
+        )
 
     @property
     def groups(self) -> Totals:
         """The disjoint totals behind the invariant."""
         return disjoint(self.invariant)
-
-    @property
-    def centre(self) -> Any:
-        """A point of the support: loc, moved to the total by the shortest step."""
-        if self.shift is None:
-            return self.loc
-        return self.loc + self.shift
-
-    @property
-    def support(self) -> AffineSubspace:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return AffineSubspace(self.invariant, origin=self.centre)
-
-    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Array:
-        noise = self.sample_noise(key, sample_shape)
-        return jnp.asarray(self.centre, noise.dtype) + noise
 
     def sample_noise(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         """Draws of Y − centre, which keeps every total: (*sample_shape, …, n)."""
@@ -160,12 +136,9 @@ class ConditionedMixture(NoiseView):
 
     def _log_density(self, noise: Array) -> Array:
         groups, dtype = self.groups, noise.dtype
-        scale = jnp.asarray(proper(self.scale), dtype)
-        x = noise if self.shift is None else noise + jnp.asarray(self.shift, dtype)
-        cells = law_of.log_base(self.mixing, x / scale) - jnp.log(scale)
         weights = groups._weights_like(dtype)
         per_group = jnp.asarray(self.nodes.log_f, dtype) + 0.5 * jnp.log(groups._norm2(weights))
-        return jnp.sum(cells, -1) - jnp.sum(per_group, -1)
+        return jnp.sum(self._base(noise), -1) - jnp.sum(per_group, -1)
 
     @property
     def mean(self) -> Array:
@@ -240,28 +213,6 @@ class ConditionedMixture(NoiseView):
     def entropy(self) -> Array:
         """Not in closed form."""
         raise self._refuse("entropy", "Estimate it as the mean of −log_prob over draws.")
-
-    def loss(self, differences: sparse.csr_array, query: Any = None) -> BoundedLoss:
-        """Laplace and logistic: the largest loss Σ|v_i|/λ_i of every difference v, exact."""
-        if query is not None or not isinstance(self.mixing, Rayleigh | DoubledKolmogorov):
-            raise self._refuse("loss", "Pass key= for an estimate from draws.")
-        if self.shift is not None:
-            raise self._refuse("loss", "A release keeps loc's own totals: leave `total` out.")
-        return BoundedLoss(abs(differences) @ (1 / host_scale(self, "loss")))
-
-    @in_float64
-    def loss_draws(self, key: Array, differences: sparse.csr_array, draws: int) -> np.ndarray:
-        """Draws of the privacy loss of every difference, (m, draws): no normaliser is needed."""
-        scale = float64(host_scale(self, "loss_draws"))
-        z = jax.jit(lambda key: self.sample_noise(key, (draws,)))(key) / scale
-        moved = float64(differences.toarray()) / scale
-        base = jax.jit(lambda z: jnp.sum(law_of.log_base(self.mixing, z), -1))
-        here = np.asarray(base(z))
-        return np.stack([here - np.asarray(base(z + v)) for v in moved])
-
-    def deviation(self, workload: Any = None) -> Any:
-        """Not exact: evaluators estimate it from draws when given `key=`."""
-        raise self._refuse("deviation", "Pass key= to the evaluator for an estimate from draws.")
 
 
 @partial(jax.jit)

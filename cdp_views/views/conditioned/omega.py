@@ -17,12 +17,11 @@ from cdp_views._segments import Segments
 from cdp_views.noise import Mixing
 from cdp_views.precision import characteristic_of_shift as shifted
 from cdp_views.precision.characteristic_of_shift import Nodes
-from cdp_views.precision.omega_tangents import draw, tent
+from cdp_views.precision.omega_tangents import around_peak, draw, scan
 from cdp_views.views.conditioned import characteristic as law_of
 
 _NODES = 257
 _KEPT = 42.0  # nats below the peak: e^{−42} is below rounding
-_FIRST, _LAST, _STEP = -24.0, 80.0, 0.5
 _MORE = 2049  # where a total is not the base's own: cos(ωτ) has to be followed
 
 
@@ -63,7 +62,8 @@ def _along_axis(mixing: Mixing, c: Array, segments: Segments, tau: Array, count:
     unit = jnp.sqrt(segments.sum(c * c))
     line = partial(_log_omega, mixing, c / segments.spread(unit), segments)
 
-    grid, value, peak = _scan(line, unit)
+    grid, value = scan(line, unit)
+    peak = jnp.argmax(value, 0)
     beyond = (jnp.arange(len(grid)).reshape(-1, *[1] * unit.ndim) > peak) & (
         value < jnp.max(value, 0) - _KEPT
     )
@@ -89,14 +89,6 @@ def _log_omega(mixing: Mixing, c: Array, segments: Segments, v: Array) -> Array:
     return segments.sum(law_of.log_characteristic(mixing, t)) + v
 
 
-def _scan(line: Any, like: Array) -> tuple[Array, Array, Array]:
-    """A grid of v = log ω (|c| = 1), the log-density there (J, …, G), and where it peaks."""
-    grid = jnp.arange(_FIRST, _LAST, _STEP, dtype=like.dtype)
-    value = lax.map(lambda v: line(jnp.full(like.shape, v)), grid)
-    value = lax.stop_gradient(jnp.where(jnp.isnan(value), -jnp.inf, value))
-    return grid, value, jnp.argmax(value, 0)
-
-
 def draw_a(
     key: Array, mixing: Mixing, c: Array, segments: Segments, shape: tuple[int, ...]
 ) -> Array:
@@ -104,14 +96,7 @@ def draw_a(
     unit = jnp.sqrt(segments.sum(c * c))
     q = c / jnp.where(segments.member, segments.spread(unit), 1)
     line = partial(_log_omega, mixing, q, segments)
-    grid, value, _ = _scan(line, unit)
-    near = value > jnp.max(value, 0) - 0.5
-    first = jnp.maximum(jnp.argmax(near, 0) - 1, 0)
-    last = jnp.minimum(len(grid) - jnp.argmax(near[::-1], 0), len(grid) - 1)
-    left, right = grid[first], grid[last]
-    points = jnp.stack([left, right])
-    values, slopes_there = lax.map(lambda v: jax.jvp(line, (v,), (jnp.ones_like(v),)), points)
-    hat = tent(left, right, (values[0], values[1]), (slopes_there[0], slopes_there[1]))
+    hat = around_peak(line, unit)
     fast = _fast(mixing, q, segments)
     alone = segments.sizes == 1  # its noise is fixed anyway: any ω will do
 

@@ -1,57 +1,51 @@
-"""Conditioned Laplace noise where totals overlap: exact independent draws by way of ω."""
+"""Conditioned noise with random scales where totals overlap: independent draws where possible."""
 
-import math
 import warnings
+from dataclasses import replace
 from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from scipy import sparse
 
 from cdp_views import _checks
 from cdp_views._float64 import float64, in_float64
-from cdp_views._pairs import exponential_and_normal
 from cdp_views._segments import once
 from cdp_views.invariants import Invariant, Linear, Totals
 from cdp_views.invariants.blocks import Blocks
-from cdp_views.invariants.orthonormal import Orthonormal
-from cdp_views.loss import BoundedLoss
-from cdp_views.precision import omega_overlapping
-from cdp_views.views._mixture import NoiseView, host_scale, scale_like, squared_unit_scales
-from cdp_views.views.conditioned.laplace import ConditionedLaplace, _c, draw_omega
+from cdp_views.noise import Mixing
+from cdp_views.noise.mixing import Rayleigh
+from cdp_views.precision import chains
+from cdp_views.views.conditioned import characteristic as law_of
+from cdp_views.views.conditioned.laplace import ConditionedLaplace
+from cdp_views.views.conditioned.mixture import ConditionedMixture
+from cdp_views.views.conditioned.part import Part
+from cdp_views.views.conditioned.scales import ConditionedScales
 
-_SMALLEST = 1e-3  # mean acceptance below which a Markov chain is cheaper
-_LARGEST = 2 * 10**7  # entries of a part's dense rows
-_SWEEPS = 60
-_CHAINS, _TRIAL = 32, 400
+_DRAWS = 4096
 
 
-class Part(NamedTuple):
-    """One part of the table whose totals overlap: Q (n, k) of ΛAᵀ = QT, by its acceptance."""
+class Estimate(NamedTuple):
+    """Numbers estimated from draws, with their standard errors."""
 
-    q: np.ndarray
-    chance: float  # mean acceptance, 0 where a Markov chain is used
-    log_f: float  # of the totals' noise at 0, times √det AAᵀ
-    stderr: float  # of log_f
+    value: np.ndarray
+    standard_error: np.ndarray
 
 
 @final
-class ConditionedOverlapping(NoiseView):
-    """Π Laplace(loc_i, λ_i) given A y = A loc for any A; build it with `cdp.Conditioned`.
+class ConditionedOverlapping(ConditionedScales):
+    """Π p(x_i) given A y = total for any A, cells loc_i + λ_i s_i Z_i; build it with `Conditioned`.
 
-    Given ω (k numbers per part) cells are independent: σ_i² = 2λ_i² e_i/(1 + a_i²), a = ΛAᵀω, and
-    the rest is the Gaussian on ker A. ω is drawn by exact rejection; where that is hopeless, by a
-    Gibbs sampler (`sampler` says "MCMC"; `r_hat` and `ess_per_sweep` whether it mixes). ‖X/λ‖₁ is
-    Gamma(d, 1). `log_prob` rests on an estimated constant with standard error
-    `log_normalizer_stderr`.
+    Scales have the law ∝ Π h(s_i) N(τ; 0, A D² Aᵀ), D = diag(λs), and given them noise is the
+    Gaussian given A x = τ. Scales are drawn by exact rejection, by way of ω or of pivot cells,
+    whichever accepts more (`chances`); where both are hopeless, by a Gibbs sampler (`sampler` says
+    "MCMC"; `r_hat` and `ess_per_sweep` whether it mixes). `log_prob` rests on an estimated
+    constant with standard error `log_normalizer_stderr`. Laplace: ‖X/λ‖₁ is Gamma(d, 1) for τ = 0.
     """
 
-    kind = "conditioned"
-    noise_name = "laplace"
-    pytree_data_fields = ("q", "log_normalizer", "log_normalizer_stderr")
-    pytree_aux_fields = ("chances", "r_hat", "ess_per_sweep")
+    pytree_data_fields = ("parts",)
+    pytree_aux_fields = ("r_hat", "ess_per_sweep")
 
     def __init__(
         self,
@@ -59,36 +53,22 @@ class ConditionedOverlapping(NoiseView):
         loc: Any,
         scale: Any,
         batch_shape: tuple[int, ...],
+        mixing: Mixing,
         *,
         shift: Any = None,
         validate_args: bool | None = None,
     ) -> None:
+        _require_concrete(invariant, scale, mixing)
         if shift is not None:
-            raise _checks.UnsupportedError(
-                "`total` with Laplace noise needs totals that do not overlap. Leave it out (the "
-                "base's own totals), use dist.Normal, or cdp.Imaged."
-            )
-        if not _checks.is_concrete(invariant, scale):
-            raise _checks.UnsupportedError(
-                "`scale` is traced: where totals overlap, the normaliser is estimated from "
-                "concrete scales. Build the view outside jit; loc may be traced."
-            )
-        scales = np.broadcast_to(scale, (*np.shape(scale)[:-1], invariant.n))
-        made = [_prepared(invariant, row) for row in scales.reshape(-1, invariant.n)]
-        rows = [
-            _normalizer(invariant, row, own) for row, own in zip(_flat(scales), made, strict=True)
-        ]
-        lead = scales.shape[:-1]
-        self.log_normalizer = np.reshape([value for value, _ in rows], lead)
-        self.log_normalizer_stderr = np.reshape([error for _, error in rows], lead)
-        self.q = tuple(
-            np.reshape([own[i].q for own in made], (*lead, *made[0][i].q.shape))
-            for i in range(len(made[0]))
+            batch_shape = jnp.broadcast_shapes(batch_shape, jnp.shape(shift)[:-1])
+        self.parts: tuple[Any, ...] = tuple(
+            _made(geometry, _cells(scale, cells), mixing, _cells(shift, cells), batch_shape)
+            for geometry, cells in _geometries(invariant)
         )
-        # one way of drawing for all rows of a batch
-        self.chances = tuple(min(own[i].chance for own in made) for i in range(len(made[0])))
         self.r_hat, self.ess_per_sweep = 1.0, 1.0
-        super().__init__(invariant, loc, scale, batch_shape, validate_args=validate_args)
+        super().__init__(
+            invariant, loc, scale, batch_shape, mixing, shift=shift, validate_args=validate_args
+        )
         if self.sampler != "exact":
             self._see_whether_mixed()
 
@@ -97,178 +77,217 @@ class ConditionedOverlapping(NoiseView):
         """How draws are made: "exact", or "MCMC (Gibbs)", each the end of its own 60 sweeps."""
         return "exact" if all(self.chances) else "MCMC (Gibbs)"
 
-    def sample_noise(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
-        one, two = jax.random.split(key)
-        shape = self.shape(sample_shape)
-        e, u = once(exponential_and_normal(two, shape))
-        lam = scale_like(self, e.dtype)  # pyright: ignore[reportArgumentType]
-        a = self._cells_omega(one, shape, lam)
-        return self.invariant.restrict((1 + a * a) / (lam**2 * squared_unit_scales(e))).colour(u)
+    @property
+    def chances(self) -> tuple[float, ...]:
+        """The acceptance of every part whose totals overlap; 0 for a Markov chain."""
+        return tuple(part.chance for part in self.parts if isinstance(part, Part))
 
-    def _cells_omega(self, key: Array, shape: tuple[int, ...], lam: Array) -> Array:
-        """λ_i (Aᵀω)_i of every cell: (*shape)."""
+    def sample_noise(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         whole: list[Array] = []
-        overlapping = iter(zip(self.q, self.chances, strict=True))
-        for number, (geometry, cells) in enumerate(_parts(self.invariant)):
+        for number, (own, scale, shift, geometry) in enumerate(self._each()):
             key_of = jax.random.fold_in(key, number)
-            wide = (*shape[:-1], geometry.n)
-            if isinstance(geometry, Totals):
-                own = lam if cells is None or lam.shape[-1] == 1 else lam[..., cells]
-                whole.append(draw_omega(key_of, _c(geometry, own), geometry.segments, wide))
+            if isinstance(own, Part):
+                shape = (*self.shape(sample_shape)[:-1], geometry.n)
+                whole.append(self._drawn(key_of, own, geometry, scale, shift, shape))
             else:
-                q, chance = next(overlapping)
-                whole.append(_drawn(key_of, jnp.asarray(q, lam.dtype), chance, wide))
+                whole.append(own.sample_noise(key_of, sample_shape))
         blocks = _geometry(self.invariant)
         return blocks.join(whole) if isinstance(blocks, Blocks) else whole[0]
 
+    def _drawn(
+        self, key: Array, part: Part, geometry: Any, scale: Any, shift: Any, shape: tuple[int, ...]
+    ) -> Array:
+        one, two = jax.random.split(key)
+        dtype = jnp.result_type(float)
+        lam = jnp.asarray(scale, dtype)
+        rho = None if shift is None else part.rho(shift, lam)
+        square = once(part.squares(one, self.mixing, rho, shape, dtype))
+        noise = geometry.restrict(1 / (lam**2 * square)).colour(
+            jax.random.normal(two, shape, dtype)
+        )
+        if rho is None:
+            return noise
+        q = jnp.asarray(part.q, dtype)
+        root = jnp.linalg.cholesky(jnp.einsum("...nk,...n,...nl->...kl", q, square, q))
+        pull = chains.pull(q, square, root, jnp.broadcast_to(rho, (*shape[:-1], rho.shape[-1])))
+        return noise + geometry.project(lam * pull - jnp.asarray(shift, dtype))
+
+    def _each(self) -> list[tuple[Any, Any, Any, Any]]:
+        """Every part with its scale, shift and geometry."""
+        return [
+            (own, _cells(self.scale, cells), _cells(self.shift, cells), geometry)
+            for own, (geometry, cells) in zip(self.parts, _geometries(self.invariant), strict=True)
+        ]
+
     def _log_density(self, noise: Array) -> Array:
-        if self.sampler != "exact":
-            raise self._refuse(
-                "log_prob", "Use dist.Normal, or cdp.Restricted (the base's own density)."
-            )
-        scale = scale_like(self, noise.dtype)  # pyright: ignore[reportArgumentType]
-        return jnp.sum(-jnp.abs(noise) / scale, -1) - jnp.asarray(self.log_normalizer, noise.dtype)
+        self._require_exact("log_prob", "Use dist.Normal, or cdp.Restricted (unnormalised).")
+        return jnp.sum(self._base(noise), -1) - self._log_f(noise.dtype)[0]
+
+    def _log_f(self, dtype: Any) -> tuple[Array, Array]:
+        """log of the density of all totals' noise at τ, times √det AAᵀ, and its standard error."""
+        value, variance = jnp.zeros((), dtype), jnp.zeros((), dtype)
+        for own, scale, shift, geometry in self._each():
+            if not isinstance(own, Part):
+                zero = jnp.zeros(geometry.n, dtype)
+                x = zero if shift is None else jnp.asarray(shift, dtype)
+                value = value + self._log_cells(x, scale) - own._log_density(zero)
+                continue
+            value, variance = value + own.log_f, variance + jnp.asarray(own.stderr, dtype) ** 2
+            if shift is not None:
+                more, error = own.log_ratio(own.rho(shift, jnp.asarray(scale, dtype)))
+                value, variance = value + more, variance + error**2
+        return value, jnp.sqrt(variance)
+
+    def _log_cells(self, x: Array, scale: Any) -> Array:
+        """The base's log-density at noise x of these cells: (…)."""
+        scale = jnp.broadcast_to(jnp.asarray(scale, x.dtype), (*np.shape(scale)[:-1], x.shape[-1]))
+        return jnp.sum(law_of.log_base(self.mixing, x / scale) - jnp.log(scale), -1)
+
+    @property
+    def log_normalizer(self) -> np.ndarray:
+        """log ∫ Π p_i(x_i)/p_i(0) over the support, on the host: (…)."""
+        return self._host_log_f()[0] - self._host_peak()
+
+    @property
+    def log_normalizer_stderr(self) -> np.ndarray:
+        """The standard error of `log_normalizer`, and of `log_prob`: (…)."""
+        return self._host_log_f()[1]
+
+    @in_float64
+    def _host_log_f(self) -> tuple[np.ndarray, np.ndarray]:
+        value, error = self._log_f(np.float64)
+        return np.asarray(value), np.asarray(error)
+
+    @in_float64
+    def _host_peak(self) -> np.ndarray:
+        return np.asarray(self._log_cells(float64(np.zeros(self.invariant.n)), self.scale))
+
+    @property
+    def mean(self) -> Array:
+        if self.shift is not None:
+            raise self._refuse("mean", "Use moments_estimate(key).")
+        return super().mean
 
     @property
     def variance(self) -> Array:
         """Not in closed form where totals overlap."""
-        raise self._refuse("variance", "Estimate it from sample_noise draws.")
+        raise self._refuse("variance", "Use moments_estimate(key), with its standard error.")
 
     def covariance_product(self, x: Any) -> Array:
         """Not in closed form where totals overlap."""
         raise self._refuse("covariance_product", "Estimate it from sample_noise draws.")
 
+    @in_float64
+    def moments_estimate(self, key: Array, *, draws: int = _DRAWS) -> tuple[Estimate, Estimate]:
+        """The mean and the variance of every cell, (…, n) each, with standard errors.
+
+        Args:
+            key: a JAX key: passing one is the request for an estimate.
+            draws: of the table.
+
+        Example:
+            >>> import cdp_views as cdp, jax, numpyro.distributions as dist
+            >>> inv = cdp.linear([[1, 1, 1, 0], [0, 1, 1, 1]])
+            >>> view = cdp.Conditioned(dist.Laplace(0.0, 1.0), inv)
+            >>> mean, variance = view.moments_estimate(jax.random.key(0))
+            >>> variance.value.shape, bool(max(variance.standard_error) < 0.05)
+            ((4,), True)
+        """
+        x = np.asarray(jax.jit(lambda key: self.sample_noise(key, (draws,)))(key))
+        middle = x.mean(0)
+        square = (x - middle) ** 2
+        root = np.sqrt(draws)
+        mean = Estimate(np.asarray(self.centre) + middle, x.std(0, ddof=1) / root)
+        variance = Estimate(square.sum(0) / (draws - 1), square.std(0, ddof=1) / root)
+        return mean, variance
+
     def entropy(self) -> Array:
-        """Differential entropy, in nats: d + log normaliser, with that one's standard error."""
-        if self.sampler != "exact":
-            raise self._refuse("entropy", "Use dist.Normal.")
+        """Laplace: differential entropy on the subspace, in nats: d + log normaliser (…).
+
+        Its standard error is `log_normalizer_stderr`.
+        """
+        self._require_exact("entropy", "Use dist.Normal.")
+        if self.shift is not None or not isinstance(self.mixing, Rayleigh):
+            raise self._refuse("entropy", "Estimate it as the mean of −log_prob over draws.")
         value = self.invariant.dim + jnp.asarray(self.log_normalizer)
         return jnp.broadcast_to(value, self.batch_shape)
 
-    def loss(self, differences: sparse.csr_array, query: Any = None) -> BoundedLoss:
-        """The largest loss Σ|v_i|/λ_i of every difference v: pure ε, exact."""
-        if query is not None:
-            raise self._refuse(
-                "loss(query=)", "Ask for the whole release, which bounds every query."
-            )
-        return BoundedLoss(abs(differences) @ (1 / host_scale(self, "loss")))
+    def _require_exact(self, what: str, way_out: str) -> None:
+        if self.sampler != "exact":
+            raise self._refuse(what, f"Draws are MCMC and leave the normaliser unknown. {way_out}")
 
-    @in_float64
-    def loss_draws(self, key: Array, differences: sparse.csr_array, draws: int) -> np.ndarray:
-        """Draws of the privacy loss of every difference, (m, draws): no normaliser is needed."""
-        scale = host_scale(self, "loss_draws")
-        x = np.asarray(jax.jit(lambda key: self.sample_noise(key, (draws,)))(key)) / scale
-        here = np.sum(np.abs(x), -1)
-        moved = np.asarray(differences.toarray()) / scale
-        return np.stack([np.sum(np.abs(x + v), -1) - here for v in moved])
-
-    def deviation(self, workload: Any = None) -> Any:
-        """Not exact: evaluators estimate it from draws when given `key=`."""
-        raise self._refuse("deviation", "Pass key= to the evaluator for an estimate from draws.")
-
-    @in_float64
     def _see_whether_mixed(self) -> None:
-        """Worst split R-hat, and effective draws per sweep, of 32 chains of 400 sweeps."""
+        """Worst split R-hat, and effective draws per sweep, of 32 chains of 1200 sweeps."""
         found = []
-        for part, chance in zip(self.q, self.chances, strict=True):
-            for q in () if chance else part.reshape(-1, *part.shape[-2:]):
-                trace = _trace(jax.random.key(0), float64(q))
-                found.append(omega_overlapping.mixed(trace[_SWEEPS:]))
+        for own, scale, shift, _ in self._each():
+            if isinstance(own, Part) and own.way == "gibbs":
+                rho = None if shift is None else _host_rho(own, shift, scale)
+                found.append(own.mixed(self.mixing, rho))
         self.r_hat = max(r for r, _ in found)
-        self.ess_per_sweep = min(ess for _, ess in found) / (_CHAINS * _TRIAL)
+        self.ess_per_sweep = min(ess for _, ess in found)
         if self.r_hat > 1.01 or self.ess_per_sweep < 0.1:
             warnings.warn(
                 f"The Gibbs sampler of cdp.Conditioned has not mixed: R-hat {self.r_hat:.3f}, "
                 f"{self.ess_per_sweep:.3f} effective draws per sweep. Use fewer totals, "
                 "dist.Normal, or cdp.Imaged.",
-                stacklevel=5,
+                stacklevel=4,
             )
 
 
-@jax.jit
-def _trace(key: Array, q: Array) -> Array:
-    return omega_overlapping.gibbs(key, q, _CHAINS, _SWEEPS + _TRIAL)[1]
+def _require_concrete(invariant: Invariant, scale: Any, mixing: Mixing) -> None:
+    if not _checks.is_concrete(invariant, scale, mixing):
+        raise _checks.UnsupportedError(
+            "`scale` is traced: where totals overlap, the normaliser is estimated from concrete "
+            "scales. Build the view outside jit; loc may be traced."
+        )
+    if not law_of.one_law(mixing):
+        raise _checks.UnsupportedError(
+            f"cdp.Conditioned of {mixing.family} noise on totals that overlap needs one mixing law "
+            "for all cells. Put sizes into `scale`."
+        )
+    if not law_of.drawable(mixing):
+        raise _checks.UnsupportedError(
+            "`mixing` has a logarithm without a log-concave density, and then totals must not "
+            "overlap. Use Gamma, LogNormal, Weibull, HalfCauchy or InverseGamma, or cdp.Imaged."
+        )
+
+
+def _made(
+    geometry: Any, scale: Any, mixing: Mixing, shift: Any, batch_shape: tuple[int, ...]
+) -> Any:
+    """A view of disjoint totals, or a `Part`."""
+    if isinstance(geometry, Totals):
+        zero = np.zeros(geometry.n)
+        if shift is None and isinstance(mixing, Rayleigh):
+            return ConditionedLaplace(geometry, zero, scale, batch_shape)
+        return ConditionedMixture(geometry, zero, scale, batch_shape, mixing, shift=shift)
+    scales = np.broadcast_to(np.asarray(scale, np.float64), (*np.shape(scale)[:-1], geometry.n))
+    part = Part.of(geometry, scales, mixing, shift is not None)
+    if shift is None or not _checks.is_concrete(shift):
+        return part
+    way, chance = part.at(_host_rho(part, shift, scales))
+    return replace(part, way=way, chance=chance)
+
+
+@in_float64
+def _host_rho(part: Part, shift: Any, scale: Any) -> np.ndarray:
+    return np.asarray(part.rho(float64(shift), float64(scale)))
 
 
 def _geometry(invariant: Invariant) -> Any:
     return invariant.geometry if isinstance(invariant, Linear) else invariant
 
 
-def _parts(invariant: Invariant) -> list[tuple[Invariant, Array | None]]:
+def _geometries(invariant: Invariant) -> list[tuple[Any, Array | None]]:
+    """The parts that share no total, and the cells of each."""
     geometry = _geometry(invariant)
     if isinstance(geometry, Blocks):
         return list(zip(geometry.parts, geometry.cells, strict=True))
     return [(geometry, None)]
 
 
-def _prepared(invariant: Invariant, scale: np.ndarray) -> list[Part]:
-    """The parts whose totals overlap, for one row of scales."""
-    return [
-        _part(_dense_rows(geometry), scale if cells is None else scale[np.asarray(cells)])
-        for geometry, cells in _parts(invariant)
-        if not isinstance(geometry, Totals)
-    ]
-
-
-def _part(rows: np.ndarray, scale: np.ndarray) -> Part:
-    q, triangle = np.linalg.qr((rows * scale).T)
-    k = q.shape[1]
-    if np.max(np.sum(q * q, 1)) >= 2 / k * (1 - 1e-6):
-        return Part(q, 0.0, np.nan, np.nan)
-    chance, error = omega_overlapping.acceptance(q)
-    if chance < _SMALLEST:
-        return Part(q, 0.0, np.nan, np.nan)
-    log_f = omega_overlapping.log_density_at_zero(q, triangle, chance)
-    return Part(q, chance, log_f + 0.5 * np.linalg.slogdet(rows @ rows.T)[1], error / chance)
-
-
-def _dense_rows(geometry: Any) -> np.ndarray:
-    """Independent rows (rank, n) with the same kernel."""
-    if isinstance(geometry, Orthonormal):
-        return np.asarray(geometry.table, np.float64)
-    if geometry.n * geometry.rank > _LARGEST:
-        raise _checks.UnsupportedError(
-            f"Laplace noise on {geometry.rank} overlapping totals of {geometry.n} cells needs "
-            "their dense rows. Use dist.Normal, or cdp.Imaged."
-        )
-    return np.asarray(Orthonormal.of(geometry.matrix.toarray()).table, np.float64)
-
-
-def _normalizer(
-    invariant: Invariant, scale: np.ndarray, overlapping: list[Part]
-) -> tuple[float, float]:
-    """log ∫ exp(−Σ|x_i|/λ_i) over ker A, and its standard error."""
-    value, variance, rest = 0.0, 0.0, iter(overlapping)
-    for geometry, cells in _parts(invariant):
-        own = scale if cells is None else scale[np.asarray(cells)]
-        if isinstance(geometry, Totals):
-            value += float(
-                ConditionedLaplace(geometry, np.zeros(geometry.n), own, ()).log_normalizer
-            )
-        else:
-            part = next(rest)
-            value += float(np.sum(np.log(2 * own))) + part.log_f
-            variance += part.stderr**2
-    return value, math.sqrt(variance)
-
-
-def _flat(scales: np.ndarray) -> np.ndarray:
-    return scales.reshape(-1, scales.shape[-1])
-
-
-def _drawn(key: Array, q: Array, chance: float, shape: tuple[int, ...]) -> Array:
-    """a = Qη for every draw: (*shape, n) with Q (…, n, k) of a batch."""
-    lead = q.shape[:-2]
-    each = math.prod(shape[: len(shape) - 1 - len(lead)])
-
-    def one(key: Array, q: Array) -> Array:
-        if chance == 0:
-            return omega_overlapping.gibbs(key, q, each, _SWEEPS)[0]
-        h = jnp.max(jnp.sum(q * q, -1))
-        return omega_overlapping.accepted(key, q, h, each, chance)
-
-    if not lead:
-        return one(key, q).reshape(shape)
-    flat = q.reshape(-1, *q.shape[-2:])
-    rows = jax.lax.map(lambda pair: one(*pair), (jax.random.split(key, len(flat)), flat))
-    return jnp.moveaxis(rows, 1, 0).reshape(shape)
+def _cells(values: Any, cells: Array | None) -> Any:
+    """A part's own entries of (…, n); one number for all cells (…, 1) stays that."""
+    if values is None or cells is None or np.shape(values)[-1] == 1:
+        return values
+    return values[..., np.asarray(cells) if _checks.is_concrete(cells) else cells]

@@ -16,14 +16,14 @@ from cdp_views.invariants.orthonormal import Orthonormal
 from cdp_views.noise import Mixing
 from cdp_views.precision.dual import balance_rows
 from cdp_views.views._common import proper
-from cdp_views.views._mixture import NoiseView, host_scale
+from cdp_views.views._mixture import RandomScales, host_scale
 from cdp_views.views.max_entropy.mixture import require_one_law
 
 _LARGEST = 2 * 10**7  # entries of the dense rows
 
 
 @final
-class MaxEntropyWhole(NoiseView):
+class MaxEntropyWhole(RandomScales):
     """`scales="couple"` where totals overlap: the whole table keeps its scales or takes one s.
 
     Scales are kept where every order of them is sure to be feasible. With h the leverages of
@@ -37,7 +37,7 @@ class MaxEntropyWhole(NoiseView):
     """
 
     kind = "max-entropy"
-    pytree_data_fields = ("mixing", "leverages")
+    pytree_data_fields = ("leverages",)
 
     def __init__(
         self,
@@ -55,12 +55,8 @@ class MaxEntropyWhole(NoiseView):
         invariant.equalize(lam**2)  # no such law even at equal s: raises
         b = jnp.asarray(rows.table, lam.dtype) * lam[..., None, :]
         q = jnp.linalg.qr(jnp.swapaxes(b, -1, -2))[0]
-        self.mixing, self.leverages = mixing, jnp.sum(q * q, -1)
-        super().__init__(invariant, loc, scale, batch_shape, validate_args=validate_args)
-
-    @property
-    def noise_name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.mixing.family
+        self.leverages = jnp.sum(q * q, -1)
+        super().__init__(invariant, loc, scale, batch_shape, mixing, validate_args=validate_args)
 
     def sample_noise(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         one, two = jax.random.split(key)

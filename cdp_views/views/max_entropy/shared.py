@@ -15,12 +15,12 @@ from cdp_views.deviation import Deviation
 from cdp_views.noise import Mixing
 from cdp_views.noise._quadrature import window
 from cdp_views.views._common import proper
-from cdp_views.views._mixture import NoiseView
+from cdp_views.views._mixture import RandomScales
 from cdp_views.views.max_entropy.mixture import finite_second_moment, require_one_law
 
 
 @final
-class MaxEntropyShared(NoiseView):
+class MaxEntropyShared(RandomScales):
     """X = s·G with G the max-entropy Gaussian of the base's scales and one s: `scales="shared"`.
 
     Every cell exactly the base's law, A X = 0 with probability one, for every invariant that has
@@ -30,7 +30,7 @@ class MaxEntropyShared(NoiseView):
     """
 
     kind = "max-entropy"
-    pytree_data_fields = ("mixing", "law")
+    pytree_data_fields = ("law",)
 
     def __init__(
         self,
@@ -43,13 +43,8 @@ class MaxEntropyShared(NoiseView):
         validate_args: bool | None = None,
     ) -> None:
         require_one_law(mixing)
-        self.mixing = mixing
         self.law = invariant.equalize(jnp.asarray(proper(scale)) ** 2)
-        super().__init__(invariant, loc, scale, batch_shape, validate_args=validate_args)
-
-    @property
-    def noise_name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.mixing.family
+        super().__init__(invariant, loc, scale, batch_shape, mixing, validate_args=validate_args)
 
     def sample_noise(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         """Draws of X with A X = 0, loc not added: (*sample_shape, …, n)."""

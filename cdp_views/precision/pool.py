@@ -1,0 +1,48 @@
+"""A pool of draws filled by rejection: many proposals at once, the accepted ones kept."""
+
+import math
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+_NUMBERS = 2**24  # of one batch of proposals
+
+
+def fill(
+    key: Array,
+    propose: Callable[[Array, int], tuple[Array, Array]],
+    shape: tuple[int, int],
+    chance: float,
+    *,
+    least: float | None = None,
+) -> Array:
+    """`count` independent accepted rows, (count, width); NaN where the cap on rounds is reached.
+
+    Args:
+        key: a typed JAX key.
+        propose: (key, wide) ↦ rows (wide, width) and the log of their chance to be kept (wide,).
+        shape: (count, width).
+        chance: about the mean chance: it sets how many proposals are made at once.
+        least: the smallest mean chance for which the pool is still filled; `None`: `chance`.
+    """
+    count, width = shape
+    wide = min(max(math.ceil(1.1 * count / max(chance, 1e-3)), 64), max(_NUMBERS // width, 64))
+    most = math.ceil(20 * count / ((least or chance) * wide)) + 20
+
+    def more(state: tuple[Array, ...]) -> tuple[Array, ...]:
+        key, pool, filled, rounds = state
+        key, one, two = jax.random.split(key, 3)
+        rows, ratio = propose(one, wide)
+        u = jax.random.uniform(two, (wide,), rows.dtype, minval=jnp.finfo(rows.dtype).tiny)
+        keep = jnp.log(u) <= ratio
+        place = jnp.where(keep, filled + jnp.cumsum(keep) - 1, count)
+        return key, pool.at[place].set(rows, mode="drop"), filled + jnp.sum(keep), rounds + 1
+
+    def short(state: tuple[Array, ...]) -> Array:
+        return (state[2] < count) & (state[3] < most)
+
+    dtype = jax.eval_shape(lambda k: propose(k, wide)[0], key).dtype
+    start = (key, jnp.full(shape, jnp.nan, dtype), jnp.asarray(0), jnp.asarray(0))
+    return lax.while_loop(short, more, start)[1]
