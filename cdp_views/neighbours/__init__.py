@@ -4,6 +4,7 @@ from cdp_views.neighbours.additions import Additions as Additions
 from cdp_views.neighbours.additions import additions as additions
 from cdp_views.neighbours.base import Neighbours as Neighbours
 from cdp_views.neighbours.classes import Classes as Classes
+from cdp_views.neighbours.contributions import Contributions as Contributions
 from cdp_views.neighbours.differences import Differences as Differences
 from cdp_views.neighbours.differences import differences as differences
 from cdp_views.neighbours.exchanges import Exchanges as Exchanges

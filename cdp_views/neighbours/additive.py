@@ -30,7 +30,13 @@ def size_of(law: Law, rows: sparse.csr_array) -> np.ndarray | None:
 
 
 def by_exposure(exposure: np.ndarray, law: Law, probes: sparse.csr_array) -> np.ndarray | None:
-    """(n,) h with loss(v) = Σ_{v_i ≠ 0} h_i for v of entries ±1: a power of the exposure, if so.
+    """(n,) h with loss(v) = Σ_{v_i ≠ 0} h_i for v of entries ±1: a power of the exposure, if so."""
+    power = power_of(exposure, law, probes)
+    return None if power is None else exposure.astype(float) ** power
+
+
+def power_of(exposure: np.ndarray, law: Law, probes: sparse.csr_array) -> int | None:
+    """p with loss(v) = Σ (|v_i| · exposure_i)^p, if it is so.
 
     μ² of conditioned Normal noise is Σ v_i²/σ_i², pure ε of conditioned Laplace noise Σ |v_i|/λ_i.
     That the law is such a sum is checked, on `probes`.
@@ -38,15 +44,15 @@ def by_exposure(exposure: np.ndarray, law: Law, probes: sparse.csr_array) -> np.
     Args:
       exposure: (n,) 1/scale of each cell.
       law: differences (m, n) ↦ `Loss` of each.
-      probes: (m, n) differences of entries 0, 1 and −1 that together touch all cells at random.
+      probes: (m, n) differences that together touch all cells at random.
     """
     size = size_of(law, probes)
     if size is None or not np.isfinite(exposure).all():
         return None
     for power in (1, 2):
-        h = exposure.astype(float) ** power
-        if np.allclose(abs(probes) @ h, size, rtol=_AGREE, atol=0):
-            return h
+        want = abs(probes).power(power) @ exposure.astype(float) ** power
+        if np.allclose(want, size, rtol=_AGREE, atol=0):
+            return power
     return None
 
 
@@ -90,14 +96,31 @@ def node_sizes(
         if other is None or both is None:
             return None
         u[rest] = 0.5 * (one[rest] + other - both)
+    tried, ends = sums_of_pairs(block, pairs)
+    size_all = size_of(law, tried)
+    want = np.array([np.sum(u[i] + u[j]) for i, j in ends])
+    agreed = size_all is not None and np.allclose(size_all, want, rtol=_AGREE, atol=0)
+    return u if agreed else None
+
+
+def sums_of_pairs(
+    block: np.ndarray, pairs: Callable[[np.ndarray, np.ndarray], sparse.csr_array]
+) -> tuple[sparse.csr_array, list[tuple[np.ndarray, np.ndarray]]]:
+    """(m, n) sums of disjoint pairs of random signs, and the ends of the pairs in each.
+
+    About a third of the pairs is left out each time, or all would have one sum of their parts.
+    """
+    size = np.bincount(block)
+    start, found, ends = np.cumsum(size) - size, [], []
     for seed in range(_TRIED):
         rng = np.random.default_rng(seed)
-        mixed = order[np.lexsort((rng.random(len(order)), block[order]))]
-        place = np.arange(len(order)) - start[block[mixed]]
+        mixed = np.lexsort((rng.random(len(block)), block))
+        place = np.arange(len(block)) - start[block[mixed]]
         first = np.flatnonzero((place % 2 == 0) & (place + 1 < size[block[mixed]]))
-        i, j = mixed[first], mixed[first + 1]
-        probe = sparse.csr_array(rng.choice([-1.0, 1.0], (1, len(i)))) @ pairs(i, j)
-        size_all = size_of(law, sparse.csr_array(probe))
-        if size_all is None or not np.allclose(size_all, np.sum(u[i] + u[j]), rtol=_AGREE, atol=0):
-            return None
-    return u
+        kept = first[rng.random(len(first)) < 2 / 3]
+        kept = kept if kept.size else first
+        i, j = mixed[kept], mixed[kept + 1]
+        sign = sparse.csr_array(rng.choice([-1.0, 1.0], (1, len(i))))
+        found.append(sparse.csr_array(sign @ pairs(i, j)))
+        ends.append((i, j))
+    return sparse.csr_array(sparse.vstack(found)), ends

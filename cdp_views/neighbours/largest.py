@@ -49,7 +49,7 @@ def pairs_within(labels: np.ndarray, relation: str) -> tuple[np.ndarray, np.ndar
             "the differences that matter with differences(V)."
         )
     starts = np.cumsum(counts) - counts
-    found = [np.zeros((2, 0), dtype=np.int64)]
+    found: list[np.ndarray] = [np.zeros((2, 0), dtype=np.int64)]
     for count in np.unique(counts[counts > 1]).tolist():  # all labels that occur so often at once
         pair = np.stack(np.triu_indices(count, 1))
         found.append((starts[counts == count][:, None] + pair[:, None, :]).reshape(2, -1))

@@ -20,7 +20,7 @@ Axes = tuple[int, ...]
 
 _MOST = 200_000  # moves that are listed, and cells whose share of the loss is solved for
 _LARGEST = 5 * 10**7  # numbers in memory: 400 MB
-_PROBES = 4  # more in small tables, where a cell could be missed by all
+_PROBES = 8  # twice as many in small tables, where a cell could be missed by all
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,7 @@ class Moves(Neighbours):
 
     def _worst(self, T: Axes, exposure: np.ndarray, law: Law) -> sparse.csr_array:
         probes = self._probes(T)
-        h = by_exposure(exposure, law, probes)
+        h = by_exposure(self.records * exposure, law, probes)
         if h is None and self.n <= _MOST:
             h = self._solved(T, law)
             h = None if h is None or not is_sum(h, law, probes) else h
@@ -179,8 +179,8 @@ class Moves(Neighbours):
         """Sums of disjoint moves of random signs, entries ±1; odd axes lack one place in each."""
         rng, found = np.random.default_rng(0), []
         half = tuple(m // 2 if a in T else m for a, m in enumerate(self.sizes))
-        for _ in range(_PROBES if self.n > 10_000 else 4 * _PROBES):
-            table = rng.choice([-1.0, 1.0], half)
+        for _ in range(_PROBES if self.n > 10_000 else 2 * _PROBES):
+            table = rng.choice([-1.0, 0.0, 1.0], half)  # some without, or all have one Σ h
             for a in T:
                 table = np.concatenate([table, -table], axis=a)
                 short = [(0, self.sizes[a] - table.shape[a] if b == a else 0) for b in self._every]

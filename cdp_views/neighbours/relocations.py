@@ -10,6 +10,7 @@ from cdp_views._checks import UnsupportedError
 from cdp_views.neighbours._arguments import records_of
 from cdp_views.neighbours.base import Neighbours, check_exposure
 from cdp_views.neighbours.classes import Classes, alike, alike_in, pairs_of_kinds
+from cdp_views.neighbours.contributions import Contributions, contributed
 from cdp_views.neighbours.largest import two_largest
 from cdp_views.neighbours.units import UnitRelocations, unit_relocations
 
@@ -137,21 +138,34 @@ def relocations(
 ) -> UnitRelocations: ...
 
 
+@overload
+def relocations(inv: Any, *, records: int = 1, contribution: Any) -> Contributions: ...
+
+
 def relocations(
-    inv: Any, *, records: int = 1, unit: Literal["record", "total", "whole"] = "record"
-) -> Relocations | UnitRelocations:
+    inv: Any,
+    *,
+    records: int = 1,
+    unit: Literal["record", "total", "whole"] = "record",
+    contribution: Any = None,
+) -> Relocations | UnitRelocations | Contributions:
     """Neighbours that differ by one record having moved between two cells of one group.
 
     v = records · (e_i − e_j), i and j in one block of `inv.blocks`: a group, or within a weighted
     group the cells of equal weight, because only such a move leaves every total as it is. With
     `unit` cells of different weights b also exchange: one unit of the total, e_i/b_i − e_j/b_j, or
-    whole records, (b_j e_i − b_i e_j)/gcd(b_i, b_j).
+    whole records, (b_j e_i − b_i e_j)/gcd(b_i, b_j). With `contribution` M cells are places ×
+    columns, a person of kind t adds M_tc in each column c of a place, and moves with all of it:
+    v = Σ_c (M_sc e_jc − M_tc e_ic), s = t, or another kind where all totals stay. Three columns
+    then cost ‖v‖ = √6, where one costs √2.
 
     Args:
       inv: an invariant; its `blocks` (n,) label the cells between which a record can move.
       records: how many records (or units) one person may move at once.
       unit: what moves: a "record", one unit of the "total", or a "whole" number of records from
         and to cells of any weights in a group (whole weights only).
+      contribution: (kinds, columns) what one person of each kind adds in each column of the table,
+        cells being places × columns in C order; (columns,) for one kind.
 
     Returns:
       Relocations, which finds the worst pair of each block from the exposure of the cells; with
@@ -169,6 +183,13 @@ def relocations(
 
     Reference: docs/notation.md, "relocation"; [L] §3 has the two-record exchange instead.
     """
+    if contribution is not None:
+        if unit != "record":
+            raise ValueError(
+                f'`unit` must be "record" where contribution= is given; got {unit!r}. Give one of '
+                "them."
+            )
+        return contributed(inv, contribution, records)
     if unit != "record":
         return unit_relocations(inv, unit, records)
     records = records_of(records)
