@@ -11,7 +11,7 @@ from jax import Array
 from scipy import sparse
 
 from cdp_views.invariants import Invariant, Totals
-from cdp_views.loss import BoundedLoss
+from cdp_views.loss import ProfileLoss
 from cdp_views.precision.along import kept_apart
 from cdp_views.precision.fibre import log_fibre_integral
 from cdp_views.views._common import proper
@@ -19,6 +19,7 @@ from cdp_views.views._gaussian import GaussianView
 from cdp_views.views._mixture import host_scale
 from cdp_views.views.imaged.laplace import ImagedLaplace, fibre_sup
 from cdp_views.views.imaged.moves import Along, Moved, disjoint_groups, log_volume
+from cdp_views.views.imaged.profile import imaged_profile
 
 
 @jax.tree_util.register_dataclass
@@ -109,8 +110,12 @@ class CheapestLaplace(ImagedLaplace):
         cells = jnp.sum(still - jnp.broadcast_to(jnp.log(2 * scale), noise.shape), -1)
         return cells + jnp.sum(fibre + log_volume(groups, u), -1)
 
-    def loss(self, differences: sparse.csr_array, query: Any = None) -> BoundedLoss:
-        """The largest loss min_w ‖(v + uw)/λ‖₁ of every difference v: pure ε, exact."""
+    def loss(self, differences: sparse.csr_array, query: Any = None) -> ProfileLoss:
+        """Of every difference v the profile, exact for two cells that stay where they are.
+
+        The cells that are not moved are independent, and one that takes all shows nothing of its
+        own. sup is min_w ‖(v + uw)/λ‖₁.
+        """
         if query is not None:
             raise self._refuse(
                 "loss(query=)", "Ask for the whole release, which bounds every query."
@@ -118,7 +123,8 @@ class CheapestLaplace(ImagedLaplace):
         groups: Any = disjoint_groups(self.invariant)
         rate, u = 1 / host_scale(self, "loss"), np.asarray(self._push.law.move.u, np.float64)
         labels = np.where(u == 0, groups.rank, np.asarray(groups.segments.labels))
-        return BoundedLoss(fibre_sup(differences, u, rate, labels, groups.rank))
+        sup = fibre_sup(differences, u, rate, labels, groups.rank)
+        return imaged_profile(differences, sup, u, rate, labels, groups.rank)
 
     def on_cells(self, part: Totals, scale: np.ndarray, cells: np.ndarray) -> "CheapestLaplace":
         """The same noise on some of the groups alone."""

@@ -9,13 +9,14 @@ from jax import Array
 from scipy import sparse
 
 from cdp_views.invariants import Invariant, Totals
-from cdp_views.loss import BoundedLoss
+from cdp_views.loss import ProfileLoss
 from cdp_views.precision.fibre import log_fibre_integral
 from cdp_views.views._common import proper
 from cdp_views.views._mixture import disjoint, host_scale, laplace_loss_draws
 from cdp_views.views._pushed import PushedView
 from cdp_views.views.imaged.fibre import DensityEstimate, log_prob_estimate
 from cdp_views.views.imaged.image import Image
+from cdp_views.views.imaged.profile import imaged_profile
 
 
 class ImagedLaplace(PushedView):
@@ -59,8 +60,8 @@ class ImagedLaplace(PushedView):
         """Not in closed form."""
         raise self._refuse("entropy", "Estimate it as the mean of −log_prob over draws.")
 
-    def loss(self, differences: sparse.csr_array, query: Any = None) -> BoundedLoss:
-        """The largest loss min_w ‖(v + uw)/λ‖₁ of every difference v: pure ε, exact."""
+    def loss(self, differences: sparse.csr_array, query: Any = None) -> ProfileLoss:
+        """Of every difference v the profile, exact in groups of two; sup min_w ‖(v + uw)/λ‖₁."""
         if query is not None:
             raise self._refuse(
                 "loss(query=)", "Ask for the whole release, which bounds every query."
@@ -69,7 +70,8 @@ class ImagedLaplace(PushedView):
         weight = np.broadcast_to(np.asarray(self._push.law.weight, np.float64), rate.shape)
         b = np.ones(groups.n) if groups.weights is None else np.asarray(groups.weights)
         labels = np.asarray(groups.segments.labels)
-        return BoundedLoss(fibre_sup(differences, b / weight, rate, labels, groups.rank))
+        sup = fibre_sup(differences, b / weight, rate, labels, groups.rank)
+        return imaged_profile(differences, sup, b / weight, rate, labels, groups.rank)
 
     def loss_draws(self, key: Array, differences: sparse.csr_array, draws: int) -> np.ndarray:
         """Draws of the privacy loss of every difference, (m, draws), in float64."""

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from cdp_views import _checks
 from cdp_views.invariants import Invariant, Linear, Region, Totals
-from cdp_views.loss import BoundedLoss, GaussianLoss
+from cdp_views.loss import GaussianLoss, Loss
 from cdp_views.precision.polyhedron import project_to_polyhedron
 from cdp_views.precision.simplex import project_to_simplex
 from cdp_views.support import WithinRegion
@@ -103,12 +103,12 @@ class ImagedRegion(dist.Distribution):
             "cdp.Conditioned(cdp.DiscreteLaplace(...), totals & cdp.nonnegative(n))."
         )
 
-    def loss(self, differences: sparse.csr_array, query: Any = None) -> GaussianLoss | BoundedLoss:
+    def loss(self, differences: sparse.csr_array, query: Any = None) -> Loss:
         """At most the loss of the same noise imaged on the totals alone (post-processing)."""
         law: Any = self.flat.loss(differences, query)  # pyright: ignore[reportAttributeAccessIssue]
-        if isinstance(law, BoundedLoss):
-            return replace(law, sup_kind="bound")
-        return replace(law, kind="bound")
+        if isinstance(law, GaussianLoss):
+            return replace(law, kind="bound")
+        return replace(law, kind="bound", sup_kind="bound")
 
     @property
     def exposure(self) -> np.ndarray:

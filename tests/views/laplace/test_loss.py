@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 import cdp_views as cdp
 from cdp_views._checks import UnsupportedError
+from cdp_views.loss import BoundedLoss
 
 pytestmark = pytest.mark.usefixtures("float64")
 DRAWS = 4000
@@ -170,6 +171,57 @@ def test_conditioned_profile_of_one_relocation():
     weighted = cdp.Conditioned(dist.Laplace(np.zeros(10), 1 / np.abs(b)), cdp.totals([0] * 10, b))
     moved = csr_array(np.eye(10)[[0]] + 0.5 * np.eye(10)[[1]])  # 1·1 − 2·½ = 0
     assert_allclose(weighted.loss(moved).delta(0.5), law.delta(0.5), rtol=1e-9)
+
+
+def test_imaged_profile_of_two_cells():
+    """mathematics.md §4; unequal scales against the plain integral over the line x₁ + x₂ = 0."""
+    one = csr_array(np.array([[1.0, -1]]))
+    law = plain("imaged", 2, 1.0).loss(one)
+    assert law.kind == "exact"
+    grid = np.array([[0.0], [0.5], [1], [1.5]])
+    assert_allclose(law.delta(grid)[:, 0], [0.4482, 0.2990, 0.1341, 0.0123], atol=6e-5)
+    law = plain("imaged", 2, np.array([1.0, 3.0])).loss(3 * one)
+    z = np.linspace(-120, 120, 480_001)
+
+    def density(z):  # of Laplace(1) + Laplace(3)
+        return (3 * np.exp(-np.abs(z) / 3) - np.exp(-np.abs(z))) / 16
+
+    for epsilon in (0.0, 0.7, 1.7):
+        brute = np.maximum(density(z + 6) - np.exp(epsilon) * density(z), 0).sum() * 5e-4
+        assert_allclose(law.delta(epsilon), brute, rtol=1e-4)
+
+
+def test_imaged_bound_lies_above_and_under_what_the_supremum_proves():
+    """n = 3: image of x is (x₁ − x₃, x₂ − x₃), by midpoints in the plane."""
+    x = (np.arange(192) + 0.5) / 6 - 16
+    one, two = np.meshgrid(x, x, sparse=True)
+
+    def density(v):
+        at = [one + v[0], two + v[1], v[2]]
+        return sum(np.exp(-sum(np.abs(a + s) for a in at)) for s in x) / 6 / 8
+
+    view = plain("imaged", 3, 1.0)
+    for v in ([1.0, -1, 0], [1.5, 0.5, -2]):
+        law = view.loss(csr_array(np.array([v])))
+        assert law.kind == "bound" and law.sup_kind == "exact"
+        p, q = density([0, 0, 0]), density(v)
+        for epsilon in (0.0, 0.5, 0.9 * law.sup[0]):
+            brute = np.maximum(p - np.exp(epsilon) * q, 0).sum() / 36
+            bound = law.delta(epsilon)[0]
+            assert brute - 5e-3 < bound <= BoundedLoss(law.sup).delta(epsilon)[0] * (1 + 1e-12)
+    # all three scales of (1, 1, 1, −3) are better moved along first: 4 instead of 6
+    law = plain("imaged", 4, 1.0).loss(csr_array(np.array([[1.0, 1, 1, -3]])))
+    assert_allclose(law.delta(3.9), -np.expm1(-0.05), rtol=1e-12)  # one cell that moves by 4
+
+
+def test_the_closest_point_in_l1_leaves_the_other_cells_independent():
+    view = cdp.Imaged(
+        dist.Laplace(np.zeros(4), 1.0), cdp.totals([0] * 4, [1.0, 1, 1, 2]), metric="l1"
+    )
+    v = csr_array(np.array([[1.0, -1, 0, 0], [1, 1, 0, -1]]))
+    law = view.loss(v)
+    assert law.kind == "exact" and law.sup.tolist() == [2.0, 2.0]
+    assert_allclose(law.delta(0.5), 0.350496, rtol=1e-5)
 
 
 def test_one_law_is_worked_out_once_and_the_dominated_are_left_out():
