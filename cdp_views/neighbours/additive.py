@@ -12,6 +12,7 @@ Law = Callable[[sparse.csr_array], Any]
 
 _AGREE = 1e-10
 _TRIED = 8
+_MANY = 50_000  # nodes, beyond which half as many sums will do
 
 
 def size_of(law: Law, rows: sparse.csr_array) -> np.ndarray | None:
@@ -110,17 +111,22 @@ def sums_of_pairs(
 
     About a third of the pairs is left out each time, or all would have one sum of their parts.
     """
-    size = np.bincount(block)
-    start, found, ends = np.cumsum(size) - size, [], []
-    for seed in range(_TRIED):
+    mixed = np.random.default_rng(0).permutation(len(block))
+    mixed = mixed[np.argsort(block[mixed], kind="stable")]
+    size, found, ends = np.bincount(block), [], []
+    place = np.arange(len(block)) - (np.cumsum(size) - size)[block[mixed]]
+    left = size[block[mixed]] - place
+    for seed in range(_TRIED if len(block) < _MANY else _TRIED // 2):
         rng = np.random.default_rng(seed)
-        mixed = np.lexsort((rng.random(len(block)), block))
-        place = np.arange(len(block)) - start[block[mixed]]
-        first = np.flatnonzero((place % 2 == 0) & (place + 1 < size[block[mixed]]))
+        # every second one with the next; in turn from the first of a block, and from the second
+        first = np.flatnonzero((place % 2 == seed % 2) & (left > 1))
+        first = first if first.size else np.flatnonzero((place % 2 == 0) & (left > 1))
         kept = first[rng.random(len(first)) < 2 / 3]
         kept = kept if kept.size else first
         i, j = mixed[kept], mixed[kept + 1]
-        sign = sparse.csr_array(rng.choice([-1.0, 1.0], (1, len(i))))
-        found.append(sparse.csr_array(sign @ pairs(i, j)))
+        rows = pairs(i, j)
+        sign = np.repeat(rng.choice([-1.0, 1.0], len(i)), np.diff(rows.indptr))
+        whole = (sign * rows.data, rows.indices, np.array([0, rows.nnz]))
+        found.append(sparse.csr_array(whole, shape=(1, rows.shape[1])))
         ends.append((i, j))
     return sparse.csr_array(sparse.vstack(found)), ends

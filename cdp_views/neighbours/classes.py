@@ -63,14 +63,14 @@ def alike_in(
 ) -> np.ndarray:
     """(n,) as `alike`, for groups given by label; cells of a negative one are in no group."""
     n = len(group)
-    kind = _codes(_codes(exposure) * n + _codes(weight))
-    kind = kind if apart is None else _codes(kind * n + _codes(apart))
+    kind = codes(codes(exposure) * n + codes(weight))
+    kind = kind if apart is None else codes(kind * n + codes(apart))
     # what a group holds: the sum, modulo 2⁶⁴, of a random number for each of its cells' kinds
     random = np.random.default_rng(0).integers(0, 2**64, kind.max() + 1, dtype=np.uint64)
     holds = np.zeros(group.max() + 2, dtype=np.uint64)
     np.add.at(holds, group, random[kind])
     holds[-1] = 0  # where a label of −1 was added: these cells are independent of each other
-    return _codes(_codes(holds)[group] * n + kind)
+    return codes(codes(holds)[group] * n + kind)
 
 
 def pairs_of_kinds(
@@ -115,7 +115,7 @@ def pairs_of_kinds(
     return order[np.concatenate(first)], order[np.concatenate(second)], beyond
 
 
-def _codes(values: np.ndarray) -> np.ndarray:
+def codes(values: np.ndarray) -> np.ndarray:
     """Equal numbers for equal values: 0, 1, … in order."""
     if np.all(values == values[0]):
         return np.zeros(values.size, dtype=np.int64)

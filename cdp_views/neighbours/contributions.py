@@ -10,7 +10,7 @@ from cdp_views._checks import UnsupportedError
 from cdp_views.neighbours._arguments import records_of
 from cdp_views.neighbours.additive import Law, node_sizes, power_of, sums_of_pairs
 from cdp_views.neighbours.base import Neighbours, check_exposure
-from cdp_views.neighbours.classes import Classes, alike, alike_in, pairs_of_kinds
+from cdp_views.neighbours.classes import Classes, alike, alike_in, codes, pairs_of_kinds
 from cdp_views.neighbours.groups import rows_of
 from cdp_views.neighbours.largest import compact, largest, pairs_within, two_largest
 
@@ -102,9 +102,13 @@ class Contributions(Neighbours):
             return Classes.of(rows, exposure, most=most, beyond=np.max(abs(rows) @ exposure))
         columns = self.contribution.shape[1]
         cell = alike(exposure, inv, apart).reshape(-1, columns)[self.place]
-        cell = np.where(self.contribution[self.kind] != 0, cell, -1)
-        code = np.unique(np.column_stack([self.kind, cell]), axis=0, return_inverse=True)[1]
-        kind = alike_in(self.block, np.ones(len(code)), code.ravel().astype(float))
+        code = self.kind
+        for c in range(columns):  # cells in which the person is not counted do not matter
+            code = codes(
+                code * (self.n + 1)
+                + np.where(self.contribution[self.kind, c] != 0, cell[:, c], self.n)
+            )
+        kind = alike_in(self.block, np.ones(len(code)), code.astype(float))
         i, j, beyond = pairs_of_kinds(self.block, kind, self._exposed(exposure, 1), most)
         return Classes.of(self._rows(i, j), exposure, most=most, beyond=self.records * beyond)
 
