@@ -1,9 +1,10 @@
 """A privacy loss known through draws: estimates with their standard errors, never a guarantee."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self, override
 
 import numpy as np
+from scipy.special import expit
 
 from cdp_views.loss._arguments import nonnegative, probability
 from cdp_views.loss.base import Kind, Loss
@@ -19,6 +20,11 @@ class SampledLoss(Loss):
 
     δ̂(ε) = mean of (1 − e^{ε − L})₊.
 
+    Where both neighbours' losses have one law, as under symmetric noise, L is ±|L| with chances in
+    the ratio e^{|L|} to 1; `symmetric` takes the mean given |L|, which varies less:
+
+    δ̂(ε) = mean of (1 − e^{ε − |L|})₊/(1 + e^{−|L|}).
+
     `sup` stays infinite however small the draws are, unless a proved one is given: the largest
     draw bounds nothing. A δ below 1/r is out of reach of r draws; `epsilon` then returns what
     `sup` proves: infinity where nothing is known.
@@ -27,6 +33,7 @@ class SampledLoss(Loss):
       draws: (m, r) losses of the m differences, in nats, r ≥ 2; infinite ones are allowed.
       sup: (m,) proved bound of |L|, from elsewhere; infinite where there is none.
       sup_kind: whether it is the "exact" supremum or a "bound"; an infinite one only bounds.
+      symmetric: whether log p/p′ under p and log p′/p under p′ have the same law.
 
     Raises:
       ValueError: fewer than two draws, one that is not a number, or one above `sup`.
@@ -44,6 +51,7 @@ class SampledLoss(Loss):
     sup: np.ndarray = field(default_factory=lambda: np.array(np.inf))
     sup_kind: Kind = "exact"
     kind: Kind = "estimate"
+    symmetric: bool = False
 
     def __post_init__(self) -> None:
         draws = np.atleast_2d(np.asarray(self.draws, dtype=float))
@@ -75,8 +83,31 @@ class SampledLoss(Loss):
     def delta_stderr(self, epsilon: float | np.ndarray) -> np.ndarray:
         """(m,) standard error of δ(ε), never below what one more draw could add."""
         r = self.draws.shape[1]
-        most = _excess(nonnegative("epsilon", epsilon), self.sup)
+        most = self._most(epsilon)
         return np.maximum(self._excess(epsilon).std(axis=-1, ddof=1) / np.sqrt(r), most / r)
+
+    def delta_band(
+        self, epsilon: float | np.ndarray, *, level: float = 0.99
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(m,) lower and upper ends that hold δ(ε) with probability `level` or more.
+
+        Whatever the law and however few the draws, at each ε by itself: with V the variance of r
+        draws that lie between 0 and c, and t = log 4/(1 − level), the ends are
+        δ̂ ± (√(2Vt/r) + 7ct/(3(r − 1))).
+
+        Args:
+          epsilon: ε ≥ 0, broadcasts against (m,).
+          level: between 0 and 1.
+
+        Reference: Maurer and Pontil 2009, Empirical Bernstein bounds, Theorem 4.
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"`level` must lie between 0 and 1; got {level}. 0.99 is usual.")
+        excess, most = self._excess(epsilon), self._most(epsilon)
+        r, t = self.draws.shape[1], np.log(4 / (1 - level))
+        half = np.sqrt(2 * excess.var(axis=-1, ddof=1) * t / r) + 7 * most * t / (3 * (r - 1))
+        middle = excess.mean(axis=-1)
+        return np.maximum(middle - half, 0.0), np.minimum(middle + half, most)
 
     @override
     def epsilon(self, delta: float | np.ndarray) -> np.ndarray:
@@ -86,7 +117,8 @@ class SampledLoss(Loss):
         delta = np.broadcast_to(delta, proved.shape)
         found = np.empty(proved.shape)
         for row, draws in enumerate(self.draws):
-            found[..., row] = _invert(draws, delta[..., row])
+            size, weight = self._weighed(draws)
+            found[..., row] = _invert(size, weight, delta[..., row])
         return np.where(delta < 1 / r, proved, found)
 
     @override
@@ -94,19 +126,32 @@ class SampledLoss(Loss):
         """(m,) standard error of ε(δ): that of δ over the slope; 0 where ε is proved instead."""
         epsilon = self.epsilon(delta)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            gap = epsilon[..., None] - self.draws
-            slope = np.where(gap < 0, np.exp(gap), 0.0).mean(axis=-1)
+            size, weight = self._weighed(self.draws)
+            gap = epsilon[..., None] - size
+            slope = np.where(gap < 0, weight * np.exp(gap), 0.0).mean(axis=-1)
             error = self.delta_stderr(epsilon) / slope
         unresolved = np.broadcast_to(np.asarray(delta) < 1 / self.draws.shape[1], epsilon.shape)
         return np.where(np.isinf(epsilon), np.inf, np.where(unresolved, 0.0, error))
 
     @override
     def take(self, indices: np.ndarray) -> Self:
-        return type(self)(self.draws[indices], self.sup[indices], self.sup_kind)
+        return replace(self, draws=self.draws[indices], sup=self.sup[indices])
 
     def _excess(self, epsilon: float | np.ndarray) -> np.ndarray:
         epsilon = np.asarray(nonnegative("epsilon", epsilon))
-        return _excess(epsilon[..., None], self.draws)
+        size, weight = self._weighed(self.draws)
+        return weight * _excess(epsilon[..., None], size)
+
+    def _most(self, epsilon: float | np.ndarray) -> np.ndarray:
+        """What one draw adds at most."""
+        size, weight = self._weighed(self.sup)
+        return weight * _excess(nonnegative("epsilon", epsilon), size)
+
+    def _weighed(self, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Each draw as a positive loss and its chance."""
+        if not self.symmetric:
+            return draws, np.ones_like(draws)
+        return np.abs(draws), expit(np.abs(draws))
 
 
 def _excess(epsilon: np.ndarray, loss: np.ndarray) -> np.ndarray:
@@ -115,13 +160,15 @@ def _excess(epsilon: np.ndarray, loss: np.ndarray) -> np.ndarray:
         return np.where(loss == np.inf, 1.0, -np.expm1(np.minimum(epsilon - loss, 0.0)))
 
 
-def _invert(draws: np.ndarray, delta: np.ndarray) -> np.ndarray:
-    """The root of δ̂(ε) = δ: between two draws δ̂ is (j − e^ε Σ e^{−L})/r over the j above ε."""
+def _invert(draws: np.ndarray, weight: np.ndarray, delta: np.ndarray) -> np.ndarray:
+    """The root of δ̂(ε) = δ: between two draws δ̂ is (Σw − e^ε Σ we^{−L})/r over those above ε."""
     r = len(draws)
-    certain = int(np.sum(draws == np.inf))
-    above = np.sort(draws[(draws > 0) & (draws < np.inf)])[::-1]
-    log_sum = np.concatenate([[-np.inf], np.logaddexp.accumulate(-above)])
-    count = certain + np.arange(len(above) + 1)
+    certain = float(np.sum(weight[draws == np.inf]))
+    use = (draws > 0) & (draws < np.inf)
+    order = np.argsort(-draws[use], kind="stable")
+    above, weight = draws[use][order], weight[use][order]
+    log_sum = np.concatenate([[-np.inf], np.logaddexp.accumulate(np.log(weight) - above)])
+    count = certain + np.concatenate([[0.0], np.cumsum(weight)])
     # δ̂ at each draw, and last at ε = 0.
     knots = (count - np.exp(np.append(above, 0.0) + log_sum)) / r
     knots = np.maximum.accumulate(knots)

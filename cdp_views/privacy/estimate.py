@@ -44,7 +44,8 @@ def estimate_loss(
       differences: (m, n), in units of the counts.
       key: JAX key.
       draws: draws of the view, r.
-      bounded: what is proved of the m losses, or None; its `sup` and `sup_kind` are kept.
+      bounded: what is proved of the m losses, or None; its `sup` and `sup_kind` are kept. The noise
+        is then taken to be symmetric, so that v and −v lose alike.
 
     Returns:
       The law, and the row of `differences` that each of its entries belongs to.
@@ -69,7 +70,9 @@ def estimate_loss(
     rows = np.tile(candidates, both)
     if bounded is None:
         return SampledLoss(losses), rows
-    return SampledLoss(losses, bounded.sup[candidates], bounded.sup_kind), rows
+    # what is proved of our own noise is proved both ways: it is symmetric
+    law = SampledLoss(losses, bounded.sup[candidates], bounded.sup_kind, symmetric=True)
+    return law, rows
 
 
 def exposure_of(view: Any, n: int) -> np.ndarray:
