@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ._checks import UnsupportedError as UnsupportedError
     from .calibration import Budget as Budget
     from .calibration import calibrate as calibrate
+    from .calibration import design as design
     from .calibration import equal_profile as equal_profile
     from .invariants import bounds as bounds
     from .invariants import linear as linear
@@ -92,6 +93,7 @@ _ROOM_OF = {
     "compose": "privacy",
     "utility": "usefulness",
     "calibrate": "calibration",
+    "design": "calibration",
     "equal_profile": "calibration",
     "Budget": "calibration",
     "compare": "study",
