@@ -1,4 +1,18 @@
-"""Which tables must be hard to tell apart."""
+"""Which tables must be hard to tell apart: the unit of privacy, relative to the totals.
+
+A level of a hierarchy can have a unit of its own. What its sums W x give away is asked for with
+`query=W` and that level's neighbours; `calibrate(levels=)` takes such pairs with their budgets.
+
+Example:
+  >>> import cdp_views as cdp, jax.numpy as jnp, numpyro.distributions as dist
+  >>> state, county = cdp.totals(["S"] * 6), cdp.totals(["a", "a", "a", "b", "b", "c"])
+  >>> view = cdp.Conditioned(dist.Normal(jnp.zeros(6), 10.0), state)
+  >>> household = cdp.households(state, size=4)  # moves to another county
+  >>> round(cdp.privacy_loss(view, household, query=county.matrix).mu, 4)
+  0.4899
+  >>> round(cdp.privacy_loss(view, cdp.relocations(county)).mu, 4)  # a record, inside its county
+  0.1414
+"""
 
 from cdp_views.neighbours.additions import Additions as Additions
 from cdp_views.neighbours.additions import additions as additions

@@ -24,6 +24,10 @@ class Neighbours(ABC):
     """Whether the shortlist is proved worst only for what is a norm of v: μ of Normal noise, and
     pure ε. A profile δ(ε) that no norm orders must then be bounded from pure ε alone."""
 
+    by_block: ClassVar[bool] = False
+    """Whether every difference is made of moves e_i − e_j within blocks, at most one in each group:
+    what is proved of a block's two most exposed cells at every ε then makes the worst of all."""
+
     @property
     @abstractmethod
     def n(self) -> int:

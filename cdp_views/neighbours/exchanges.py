@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any, override
+from typing import Any, ClassVar, override
 
 import numpy as np
 from scipy import sparse
@@ -22,6 +22,8 @@ _MOST_ROWS = 1_000_000
 @dataclass(frozen=True, eq=False)
 class Exchanges(Neighbours):
     """v = (e_j − e_i) + (e_l − e_k): one relocation in each of two groups; see `exchanges`."""
+
+    by_block: ClassVar[bool] = True
 
     moves: Relocations
     group: np.ndarray = field(repr=False)

@@ -1,7 +1,7 @@
 """One record moves between two cells of a group."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, overload, override
+from typing import Any, ClassVar, Literal, overload, override
 
 import numpy as np
 from scipy import sparse
@@ -20,6 +20,8 @@ _MOST_PAIRS = 4_000_000
 @dataclass(frozen=True, eq=False)
 class Relocations(Neighbours):
     """v = records · (e_i − e_j) for two cells of one block; see `relocations`."""
+
+    by_block: ClassVar[bool] = True
 
     size: int
     cells: np.ndarray = field(repr=False)

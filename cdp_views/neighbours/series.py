@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
-from typing import Any, override
+from typing import Any, ClassVar, override
 
 import numpy as np
 from scipy import sparse
@@ -24,6 +24,8 @@ _MOST = 20_000
 @dataclass(frozen=True, eq=False)
 class Series(Neighbours):
     """v = Σ_g (e_{i_g} − e_{j_g}) over the groups g, the periods; see `series`."""
+
+    by_block: ClassVar[bool] = True
 
     moves: Relocations
     group: np.ndarray = field(repr=False)
