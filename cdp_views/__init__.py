@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .noise import ScaleMixture as ScaleMixture
     from .privacy import audit as audit
     from .privacy import compose as compose
+    from .privacy import prior_to_posterior as prior_to_posterior
     from .privacy import privacy_loss as privacy_loss
     from .releases import Release as Release
     from .releases import read_release as read_release
@@ -91,6 +92,7 @@ _ROOM_OF = {
     "audit": "privacy",
     "privacy_loss": "privacy",
     "compose": "privacy",
+    "prior_to_posterior": "privacy",
     "utility": "usefulness",
     "calibrate": "calibration",
     "design": "calibration",
