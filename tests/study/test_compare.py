@@ -236,3 +236,9 @@ def test_print_shows_both_answers_and_nothing_confidential(found):
 def test_draws_that_do_not_fit(draws):
     with pytest.raises(ValueError, match="`draws` must be at least 0 and fit in memory"):
         compare(COUNTS, inv(), key=jax.random.key(0), draws=draws, **BUDGET)
+
+
+def test_one_cell_that_no_record_can_reach_alone():
+    inv = cdp.totals(["a", "a", "a"], [1.0, 1.0, 1.5])
+    (said,) = cdp.compare([3, 5, 8], inv, epsilon=1, delta=1e-6).notes
+    assert said.startswith("1 cell shares no total at equal weight") and "to or from it" in said
