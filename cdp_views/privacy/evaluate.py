@@ -1,6 +1,6 @@
 """A view and its neighbours in, numbers out."""
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -132,22 +132,28 @@ def _sensitivity(differences: sparse.csr_array) -> float:
     return float(np.sqrt(np.max(differences.power(2).sum(axis=1))))
 
 
-def _to_try(
-    view: Any, neighbours: Neighbours, query: Any
-) -> tuple[sparse.csr_array, Loss | None, Loss | None]:
-    """The differences among which the worst is, their laws, and a bound for those left out."""
+class _Tried(NamedTuple):
+    """Differences among which the worst is, their laws if known, a bound for those left out."""
+
+    differences: sparse.csr_array
+    law: Loss | None = None
+    rest: Loss | None = None
+
+
+def _to_try(view: Any, neighbours: Neighbours, query: Any) -> _Tried:
     if query is not None:
-        return sparse.csr_array(neighbours.seen_by(query)), None, None
+        return _Tried(sparse.csr_array(neighbours.seen_by(query)))
     n, law_of = neighbours.n, getattr(view, "loss", None)
     exposure = exposure_of(view, n) if neighbours.ordered else np.zeros(n)
     if law_of is None:
-        return sparse.csr_array(neighbours.shortlist(exposure)), None, None
+        return _Tried(sparse.csr_array(neighbours.shortlist(exposure)))
     ordered = True
 
     def law(differences: sparse.csr_array) -> Loss:
         nonlocal ordered
         answer = law_of(differences)
-        ordered = ordered and answer.additive() is not None
+        in_order = answer.additive() is not None or getattr(answer, "by_exposure", False)
+        ordered = ordered and in_order
         return answer
 
     found, answer = None, None
@@ -158,17 +164,17 @@ def _to_try(
         if found is None and ordered:
             raise
     if found is not None and (ordered or neighbours.by_norm):
-        return found, answer, None
+        return _Tried(found, answer)
     # these laws have no one order: every class of differences is tried, at each ε
     exposure = _exposure_or_none(view, n)
     if exposure is None and found is not None:  # the relation needs none
-        return found, answer, None
+        return _Tried(found, answer)
     assert exposure is not None
     classes = neighbours.classes(exposure, getattr(view, "invariant", None))
     differences = sparse.csr_array(classes.differences)
     answer = law_of(differences)
     if classes.complete:
-        return differences, answer, None
+        return _Tried(differences, answer)
     size = abs(differences) @ exposure
     if np.any(answer.sup > size * (1 + 1e-9)):
         raise UnsupportedError(
@@ -176,7 +182,8 @@ def _to_try(
             "State the differences that matter with differences(V), or use equal scales."
         )
     # pure ε is at most the exposure of what changes, and the others have less of it
-    return differences, answer, BoundedLoss(size[[np.argmin(size)]], "bound")
+    rest = BoundedLoss(size[[np.argmin(size)]], "bound")
+    return _Tried(differences, answer, rest)
 
 
 def _exposure_or_none(view: Any, n: int) -> np.ndarray | None:

@@ -47,9 +47,9 @@ class Pairs:
         """One row for each class, the worst first.
 
         Columns: `group` (the label of the total that all of its cells lie under), `change` and
-        `cells` of the first difference of the class, `differences` (how many are in it), `mu` where
-        the loss is normal, `pure_epsilon`, `guess_rate`, `delta` at `epsilon` where it is given,
-        and `kind` of the last two. At most 1,000 rows; `attrs` says how many more there are.
+        `cells` of the first difference of the class, `differences` (how many of those tried are in
+        it), `mu` where the loss is normal, `pure_epsilon`, `guess_rate`, `delta` at `epsilon` where
+        it is given, and `kind` of the last two. At most 1,000 rows; `attrs` says how many are left.
 
         Args:
           epsilon: ε ≥ 0, or None for no δ.
@@ -140,10 +140,10 @@ def _codes(values: np.ndarray) -> np.ndarray:
 
 
 def _unique_rows(key: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The first of equal rows, in order, and how many they are."""
     order = np.lexsort(key.T)
     new = np.any(np.diff(key[order], axis=0, prepend=np.nan) != 0, axis=1)
     starts = np.flatnonzero(new)
-    count = np.diff(np.append(starts, len(order)))
-    first = np.minimum.reduceat(order, starts) if starts.size else starts
+    first = np.minimum.reduceat(order, starts)
     place = np.argsort(first)
-    return first[place], count[place]
+    return first[place], np.diff(np.append(starts, len(order)))[place]

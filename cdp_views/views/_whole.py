@@ -17,6 +17,7 @@ from cdp_views.precision.whole_sums import Mass
 from cdp_views.support import WholeTotals
 from cdp_views.support.whole import difference
 from cdp_views.views._common import Common
+from cdp_views.views._whole_profile import Noise
 
 _LARGEST_SCALE = 10_000  # 1.6 million masses of a discrete Laplace cell
 
@@ -133,6 +134,11 @@ class WholeView(Common, dist.Distribution):
         laws = [(cells, mass.low, mass.p) for cells, mass in self._laws()]
         return WholeDeviation(laws, self.invariant.n)
 
+    def _base_noise(self) -> Noise:
+        """The base's laws, as the profiles of `_whole_profile` need them."""
+        which, laws = self._masses()
+        return Noise(self.noise_name, which, laws, np.unique(self.scale).tolist())
+
     def _masses(self) -> tuple[np.ndarray, list[Mass]]:
         """Which law each cell's base noise has (n,), and the distinct ones."""
         if not _checks.is_concrete(self.invariant, self.scale):
@@ -143,6 +149,17 @@ class WholeView(Common, dist.Distribution):
         scales, which = np.unique(self.scale, return_inverse=True)
         which = np.broadcast_to(which.ravel(), (self.invariant.n,))
         return which, [Mass(*masses(self.noise_name, float(scale))) for scale in scales]
+
+
+def base_measure(family: str, scale: np.ndarray, V: sparse.csr_array) -> np.ndarray:
+    """What each changed cell adds for the base noise, for each stored entry of V (m, n).
+
+    Discrete Laplace: |v|/λ of the largest loss; discrete normal: v²/2σ² of ρ.
+    """
+    rate = 1 / np.broadcast_to(scale, V.shape[1:])[V.indices]
+    if family == "discrete-laplace":
+        return np.abs(V.data) * rate
+    return (V.data * rate) ** 2 / 2
 
 
 def require_whole(differences: sparse.csr_array) -> None:

@@ -1,6 +1,6 @@
 """Whole-number noise *given* that the totals are exact."""
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -9,12 +9,17 @@ from jax import Array
 from scipy import sparse
 
 from cdp_views import _checks
-from cdp_views.loss import BoundedLoss
+from cdp_views.loss import BoundedLoss, Loss, ProfileLoss
+from cdp_views.loss.by_law import Later
+from cdp_views.loss.concentrated import ConcentratedLoss, RhoLoss
+from cdp_views.loss.conversions import delta_of_rho
 from cdp_views.noise import log_mass
 from cdp_views.precision.given_totals import GivenTotals
 from cdp_views.precision.whole_sums import Mass
 from cdp_views.support import WholeTotals
-from cdp_views.views._whole import WholeView, require_whole, whole_weights
+from cdp_views.views._suprema import by_row
+from cdp_views.views._whole import WholeView, base_measure, require_whole, whole_weights
+from cdp_views.views._whole_profile import Split
 
 
 class ConditionedWhole(WholeView):
@@ -97,8 +102,13 @@ class ConditionedWhole(WholeView):
             total -= len(cells) * float(mass.p @ log_p)
         return jnp.broadcast_to(jnp.asarray(total, jnp.result_type(float)), self.batch_shape)
 
-    def loss(self, differences: sparse.csr_array, query: Any = None) -> BoundedLoss:
-        """Discrete Laplace: the largest loss Σ|v_i|/λ_i of every difference v: pure ε, exact.
+    def loss(self, differences: sparse.csr_array, query: Any = None) -> Loss:
+        """The profile of every difference v, exact where its list of losses is short.
+
+        That is so for two cells under one total, and of discrete Laplace noise for any few.
+        Otherwise it is bounded from what is always exact: the largest loss Σ|v_i|/λ_i of discrete
+        Laplace noise, ρ = Σ v_i²/2σ_i² of discrete normal noise. (On any lattice: Canonne, Kamath
+        and Steinke 2020, Theorem 4, with Poisson summation over the lattice.)
 
         With bounds the two tables' normalisers differ: |log Z(q) − log Z(q ± v)| is added, a bound
         for this table q (and confidential as it is).
@@ -107,13 +117,38 @@ class ConditionedWhole(WholeView):
             raise self._refuse(
                 "loss(query=)", "Ask for the whole release, which bounds every query."
             )
-        if self.noise_name != "discrete-laplace":
-            raise self._refuse("loss", "Use cdp.DiscreteLaplace, whose pure epsilon is exact.")
         require_whole(differences)
-        rate = np.broadcast_to(1 / self.scale, (self.invariant.n,))
-        sup = abs(differences) @ rate
-        if self.lower is None:
-            return BoundedLoss(sup)
+        family, laplace = self.noise_name, self.noise_name == "discrete-laplace"
+        size = by_row(differences, base_measure(family, self.scale, differences))
+        if self.lower is not None:
+            return self._loss_within(differences, size)
+        noise = self._base_noise()
+        split = Split(noise, whole_weights(self.invariant), differences)
+        kind = "exact" if split.listed.all() else "bound"
+
+        def proved(row: int) -> Any:
+            if laplace:
+                return BoundedLoss(size[[row]]).delta
+            return partial(delta_of_rho, size[row])
+
+        profile = Later(lambda: split.profile(self._given, proved))
+        if laplace:
+            return ProfileLoss(profile, size, kind=kind)
+        if not split.listed.any():
+            return RhoLoss(size)
+        return ConcentratedLoss(profile, np.where(size > 0, np.inf, 0.0), kind=kind, rho=size)
+
+    def loss_scope(self, differences: sparse.csr_array) -> str:
+        """For which tables `loss` holds, in words, where it isn't all of them."""
+        del differences
+        return "" if self.lower is None else "bounds hold for this table, as its bounds cut it off"
+
+    def _loss_within(self, differences: sparse.csr_array, sup: np.ndarray) -> BoundedLoss:
+        """With bounds: the base's loss, and what the two normalisers differ by."""
+        if self.noise_name != "discrete-laplace":
+            raise self._refuse(
+                "loss", "Within bounds use cdp.DiscreteLaplace, whose pure epsilon is bounded."
+            )
         own = self._given.log_mass
         for row, v in enumerate(differences.toarray()):
             tables = [q for q in (self.loc + v, self.loc - v) if np.all(q >= self.lower)]

@@ -1,5 +1,6 @@
 """Whole-number noise, each world moved to a closest one in which the totals are exact."""
 
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -9,11 +10,16 @@ from scipy import sparse
 
 from cdp_views import _checks
 from cdp_views.invariants import Totals
-from cdp_views.loss import BoundedLoss
+from cdp_views.loss import BoundedLoss, ProfileLoss
+from cdp_views.loss.by_law import Later
+from cdp_views.loss.concentrated import ConcentratedLoss
+from cdp_views.loss.conversions import delta_of_rho
 from cdp_views.noise import log_mass
 from cdp_views.precision.whole_sums import Mass, Sums
 from cdp_views.views._mixture import disjoint
-from cdp_views.views._whole import WholeView, require_whole
+from cdp_views.views._suprema import by_row
+from cdp_views.views._whole import WholeView, base_measure, require_whole
+from cdp_views.views._whole_profile import base_profile
 
 _NODES = 200  # of the integral over t, exact for groups of up to 399 cells
 
@@ -129,17 +135,69 @@ class ImagedWhole(WholeView):
         """Not in closed form."""
         raise self._refuse("entropy", "Compare variances instead.")
 
-    def loss(self, differences: sparse.csr_array, query: Any = None) -> BoundedLoss:
-        """Discrete Laplace: at most Σ|v_i|/λ_i, the base's own (it is post-processed): a bound."""
+    def loss(self, differences: sparse.csr_array, query: Any = None) -> ProfileLoss:
+        """The base's own profile at the cheapest v + w (whole w, one per group): a bound.
+
+        Imaging is post-processing, and worlds that differ by one whole number in all cells of a
+        group have the same image. w is where the base's largest loss Σ|v_i + w|/λ_i (discrete
+        Laplace) or ρ = Σ (v_i + w)²/2σ_i² (discrete normal) is least.
+        """
         if query is not None:
             raise self._refuse(
                 "loss(query=)", "Ask for the whole release, which bounds every query."
             )
-        if self.noise_name != "discrete-laplace":
-            raise self._refuse("loss", "Use cdp.DiscreteLaplace, whose pure epsilon is bounded.")
         require_whole(differences)
-        rate = np.broadcast_to(1 / self.scale, (self.invariant.n,))
-        return BoundedLoss(abs(differences) @ rate, sup_kind="bound")
+        family, noise = self.noise_name, self._base_noise()
+        V = self._cheapest(differences)
+        size = by_row(V, base_measure(family, self.scale, V))
+        if family == "discrete-laplace":
+
+            def of_sup(row: int) -> Any:
+                return BoundedLoss(size[[row]]).delta
+
+            profile = Later(lambda: base_profile(noise, V, of_sup))
+            return ProfileLoss(profile, size, sup_kind="bound", kind="bound")
+
+        def of_rho(row: int) -> Any:
+            return partial(delta_of_rho, size[row])
+
+        profile = Later(lambda: base_profile(noise, V, of_rho))
+        sup = np.where(size > 0, np.inf, 0.0)
+        return ConcentratedLoss(profile, sup, sup_kind="bound", kind="bound", rho=size)
+
+    def _cheapest(self, V: sparse.csr_array) -> sparse.csr_array:
+        """v + w for each row v (m, n), in every group the w that costs the base least."""
+        seg = self.groups.segments
+        labels, sizes = np.asarray(seg.labels), np.asarray(seg.sizes)
+        rate = np.broadcast_to(1 / self.scale, labels.shape)
+        laplace = self.noise_name == "discrete-laplace"
+        weight = rate if laplace else rate**2
+        whole = np.bincount(labels, weight, sizes.size + 1)
+        moved: list[tuple[int, int, int]] = []
+        for row in range(len(V.indptr) - 1):
+            part = slice(V.indptr[row], V.indptr[row + 1])
+            cells, v = V.indices[part], V.data[part]
+            for group in np.unique(labels[cells][labels[cells] < sizes.size]).tolist():
+                here = labels[cells] == group
+                own, r = v[here], weight[cells[here]]
+                rest = max(whole[group] - r.sum(), 0.0) if here.sum() < sizes[group] else 0.0
+                mean = -(r @ own) / (rest + r.sum())
+                tried = np.unique(np.r_[0, -own] if laplace else np.floor([mean, mean + 1]))
+                power = 1 if laplace else 2
+                cost = np.abs(own + tried[:, None]) ** power @ r + np.abs(tried) ** power * rest
+                w = int(tried[np.argmin(cost)])
+                zero = np.abs(own) ** power @ r
+                if w and cost.min() < zero * (1 - 1e-12):
+                    moved.append((row, group, w))
+        if not moved:
+            return V
+        members = np.split(np.argsort(labels, kind="stable"), np.cumsum(sizes))
+        rows = np.concatenate([np.full(sizes[g], row) for row, g, _ in moved])
+        columns = np.concatenate([members[g] for _, g, _ in moved])
+        steps = np.concatenate([np.full(sizes[g], float(w)) for _, g, w in moved])
+        found = sparse.csr_array(V + sparse.csr_array((steps, (rows, columns)), shape=V.shape))
+        found.eliminate_zeros()
+        return found
 
 
 def _log_sum(terms: Array) -> Array:
