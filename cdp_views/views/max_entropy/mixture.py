@@ -15,6 +15,7 @@ from cdp_views.noise import Mixing
 from cdp_views.precision.fibre import segmented_cumsum
 from cdp_views.views._mixture import MixtureView, disjoint, host_scale, is_disjoint
 from cdp_views.views.max_entropy.density import DensityEstimate, estimate
+from cdp_views.views.max_entropy.marginal import loss_of_cell
 
 _MOST_ROUNDS = 1_000
 
@@ -195,6 +196,15 @@ class MaxEntropyCoupled(MaxEntropyMixture):
         # exchangeable cells that sum to 0: their covariance is fixed by the variance
         square = finite_second_moment(self) * jnp.asarray(self.scale) ** 2
         return self.groups.equalize(square).covariance_product(jnp.asarray(x))
+
+    def loss(self, differences: Any, query: Any = None) -> Any:
+        """Of a query of one cell alone, exactly the base's; of anything more nothing is proved."""
+        if query is not None:
+            scale = host_scale(self, "loss")
+            found = loss_of_cell(self.mixing, differences, query, scale)
+            if found is not None:
+                return found
+        return super().loss(differences, query)
 
     def deviation(self, workload: Any = None) -> Deviation:
         """The error of every cell has exactly the base's law; other queries from draws."""

@@ -17,6 +17,7 @@ from cdp_views.noise import Mixing
 from cdp_views.precision.dual import balance_rows
 from cdp_views.views._common import proper
 from cdp_views.views._mixture import RandomScales, host_scale
+from cdp_views.views.max_entropy.marginal import loss_of_cell
 from cdp_views.views.max_entropy.mixture import require_one_law
 
 _LARGEST = 2 * 10**7  # entries of the dense rows
@@ -109,7 +110,12 @@ class MaxEntropyWhole(RandomScales):
         raise self._refuse("entropy", 'Use scales="shared", whose entropy is exact.')
 
     def loss(self, differences: Any, query: Any = None) -> Any:
-        """No guarantee of the joint release is proved, in the paper or here."""
+        """Of a query of one cell alone, exactly the base's; of anything more nothing is proved."""
+        if query is not None:
+            scale = host_scale(self, "loss")
+            found = loss_of_cell(self.mixing, differences, query, scale)
+            if found is not None:
+                return found
         raise self._refuse(
             "loss", "No guarantee is proved for it: release cdp.Conditioned or cdp.Imaged instead."
         )

@@ -16,6 +16,7 @@ from cdp_views.noise import Mixing
 from cdp_views.noise._quadrature import window
 from cdp_views.views._common import proper
 from cdp_views.views._mixture import RandomScales
+from cdp_views.views.max_entropy.marginal import loss_of_row
 from cdp_views.views.max_entropy.mixture import finite_second_moment, require_one_law
 
 
@@ -99,8 +100,17 @@ class MaxEntropyShared(RandomScales):
         height = jnp.sum(p * (log_p - d * v - sphere), 0) / jnp.sum(p, 0)
         return jnp.broadcast_to(-0.5 * self.law.logdet - height[..., 0], self.batch_shape)
 
+    @in_float64
     def loss(self, differences: Any, query: Any = None) -> Any:
-        """No guarantee of the joint release is proved (Laplace: unbounded loss for d ≥ 2)."""
+        """Of a query of one row w, exactly the base's with scale √(wΣwᵀ).
+
+        No guarantee of the joint release is proved (Laplace: unbounded loss for d ≥ 2).
+        """
+        if query is not None and query.shape[0] == 1:
+            scale = np.sqrt(self._variance_of(query))
+            found = loss_of_row(self.mixing, differences, query, scale)
+            if found is not None:
+                return found
         raise self._refuse(
             "loss", "No guarantee is proved for it: release cdp.Conditioned or cdp.Imaged instead."
         )
@@ -108,12 +118,16 @@ class MaxEntropyShared(RandomScales):
     @in_float64
     def deviation(self, workload: sparse.csr_array | None = None) -> Deviation:
         """The error of every query w has the base's law with scale √(wΣwᵀ). Exact."""
-        law = self.invariant.equalize(float64(self._one("deviation")) ** 2)
         if workload is None:
+            law = self.invariant.equalize(float64(self._one("deviation")) ** 2)
             sd = np.sqrt(np.asarray(law.variance))
             return self.mixing.deviation(np.array(np.broadcast_to(sd, (self.invariant.n,))))
+        return self.mixing.deviation(np.sqrt(self._variance_of(workload)))
+
+    def _variance_of(self, workload: sparse.csr_array) -> np.ndarray:
+        """wΣwᵀ of every row."""
+        law = self.invariant.equalize(float64(self._one("deviation")) ** 2)
         variance = law.variance_of(workload)
         # a query of exact totals only is left with rounding errors of its cells' variances
         scale2 = np.broadcast_to(np.asarray(self.scale, np.float64) ** 2, (self.invariant.n,))
-        settled = np.where(variance > 1e-26 * (workload.power(2) @ scale2), variance, 0)
-        return self.mixing.deviation(np.sqrt(settled))
+        return np.where(variance > 1e-26 * (workload.power(2) @ scale2), variance, 0)

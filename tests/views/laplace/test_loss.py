@@ -224,6 +224,36 @@ def test_the_closest_point_in_l1_leaves_the_other_cells_independent():
     assert_allclose(law.delta(0.5), 0.350496, rtol=1e-5)
 
 
+def test_one_cell_of_a_maximum_entropy_release_is_its_base():
+    """Pure ε = |v_i|/λ_i, proven; nothing of two cells, or of all."""
+    inv, scale = cdp.totals([0] * 4), np.array([1.0, 2, 1.5, 2])
+    v = csr_array(np.array([[1.0, -1, 0, 0], [0, 3, -3, 0]]))
+    cell = csr_array(np.array([[0.0, 2, 0, 0], [0, 0.5, 0, 0]]))  # of cell 1 alone
+    grid = np.array([[0.0], [0.3]])
+    for make in (dist.Laplace, dist.Logistic, lambda loc, s: dist.StudentT(5.0, loc, s)):
+        for scales in ("couple", "shared"):
+            view = cdp.MaxEntropy(make(np.zeros(4), scale), inv, scales=scales)
+            law = view.loss(v, cell[[0]])
+            assert law.kind == law.sup_kind == "exact"
+            x = np.linspace(-60, 60, 120_001)
+            p = np.exp(np.asarray(make(0.0, 2.0).log_prob(x)))
+            for j, move in enumerate((1.0, 3.0)):
+                q = np.exp(np.asarray(make(0.0, 2.0).log_prob(x + move)))
+                brute = np.maximum(p - np.exp(grid) * q, 0).sum(axis=1) * 1e-3
+                assert_allclose(law.delta(grid)[:, j], brute, atol=2e-5)
+            if scales == "couple":
+                assert_allclose(view.loss(v, cell).delta(grid), law.delta(grid), rtol=1e-12)
+            for query in (None, csr_array(np.eye(4)[:2])):
+                with pytest.raises(UnsupportedError, match="No guarantee is proved"):
+                    view.loss(v, query)
+    laplace = cdp.MaxEntropy(dist.Laplace(np.zeros(4), scale), inv)
+    assert_allclose(laplace.loss(v, cell).sup, [0.5, 1.5], rtol=1e-14)
+    pair = cdp.MaxEntropy(dist.Laplace(np.zeros(4), scale), inv, scales="shared")
+    row = csr_array(np.array([[1.0, -1, 0, 0]]))
+    sd = np.sqrt(row @ np.asarray(pair.covariance_matrix) @ row.T / 2).item()
+    assert_allclose(pair.loss(v, row).sup, [2 / sd, 3 / sd], rtol=1e-9)
+
+
 def test_one_law_is_worked_out_once_and_the_dominated_are_left_out():
     inv = cdp.totals(np.repeat(np.arange(40), 3))
     v = np.zeros((40, 120))
