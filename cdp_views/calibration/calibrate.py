@@ -98,20 +98,26 @@ def calibrate(
     if not levels or any(value is not None for value in asked.values()):
         goals.insert(0, (query, neighbours, Budget(delta=delta, bound=bound, **asked)))
     _check_agreement(goals)
-    exact = True
+    exact = silent = True
 
     def attempt(scale: float) -> tuple[float, bool]:
-        nonlocal exact
+        nonlocal exact, silent
         view = view_of_scale(scale)
         worst, kept = 0.0, True
         for asked_query, unit, budget in goals:
             loss = repeated(privacy_loss(view, unit, query=asked_query), int(tables))
+            silent = silent and loss.pure_epsilon == 0
             exact = exact and (loss.kind == "exact" or budget.delta == 0)
             ratio, held = budget.spent(loss)
             worst, kept = max(worst, ratio), kept and held
         return worst, kept
 
     first = attempt(1.0)  # where the search begins, and says how closely these laws can be told
+    if silent:
+        raise ValueError(
+            "`query` must see something that the neighbours change; got none that does, so every "
+            "scale keeps the budget. Publish it as it is, or state other neighbours."
+        )
     return smallest(
         lambda scale: first if scale == 1.0 else attempt(scale),
         close=_CLOSE_EXACT if exact else _CLOSE,

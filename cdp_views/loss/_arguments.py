@@ -23,8 +23,8 @@ def probability(name: str, value: Any) -> np.ndarray:
     bad = ~((array >= 0) & (array <= 1))
     if bad.any():
         raise ValueError(
-            f"`{name}` must lie between 0 and 1; got {array[bad].flat[0]:g}. "
-            "It is a probability, usually far below 1 over the number of records."
+            f"`{name}` must lie between 0 and 1; got {array[bad].flat[0]:g}. It is a probability"
+            f"{', usually far below 1 over the number of records' if name == 'delta' else ''}."
         )
     return array
 
