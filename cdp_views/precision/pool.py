@@ -46,3 +46,40 @@ def fill(
     dtype = jax.eval_shape(lambda k: propose(k, wide)[0], key).dtype
     start = (key, jnp.full(shape, jnp.nan, dtype), jnp.asarray(0), jnp.asarray(0))
     return lax.while_loop(short, more, start)[1]
+
+
+def fill_parts(
+    key: Array,
+    propose: Callable[[Array, int], tuple[Array, Array]],
+    labels: Array,
+    shape: tuple[int, int],
+    chance: float,
+) -> Array:
+    """The same where rows fall into parts that are accepted one by one, and put together again.
+
+    Args:
+        key: a typed JAX key.
+        propose: (key, wide) ↦ rows (wide, width) and which parts of each are kept (wide, parts).
+        labels: the part (width,) of every column.
+        shape: (count, width).
+        chance: the smallest part's acceptance.
+    """
+    count, width = shape
+    wide = min(max(math.ceil(1.1 * count / max(chance, 1e-5)), 64), max(_NUMBERS // 4 // width, 64))
+    most = math.ceil(20 * count / (chance * wide)) + 20
+    columns = jnp.arange(width)
+
+    def more(state: tuple[Array, ...]) -> tuple[Array, ...]:
+        key, pool, filled, rounds = state
+        key, one = jax.random.split(key)
+        rows, keep = propose(one, wide)
+        place = jnp.where(keep, filled + jnp.cumsum(keep, 0) - 1, count)
+        pool = pool.at[place[:, labels], columns].set(rows, mode="drop")
+        return key, pool, filled + jnp.sum(keep, 0), rounds + 1
+
+    def short(state: tuple[Array, ...]) -> Array:
+        return jnp.any(state[2] < count) & (state[3] < most)
+
+    rows, keep = jax.eval_shape(lambda k: propose(k, wide), key)
+    start = (key, jnp.full(shape, jnp.nan, rows.dtype), jnp.zeros(keep.shape[1:], int))
+    return lax.while_loop(short, more, (*start, jnp.asarray(0)))[1]

@@ -16,6 +16,7 @@ from cdp_views.views.conditioned.laplace import ConditionedLaplace
 from cdp_views.views.conditioned.mixture import ConditionedMixture
 from cdp_views.views.conditioned.overlapping import ConditionedOverlapping
 from cdp_views.views.conditioned.whole import ConditionedWhole
+from cdp_views.views.conditioned.within import ConditionedWithin
 
 
 class ConditionedNormal(GaussianView):
@@ -60,7 +61,7 @@ def Conditioned(
     *,
     total: Any = None,
     validate_args: bool | None = None,
-) -> GaussianView | NoiseView | ConditionedWhole:
+) -> GaussianView | NoiseView | ConditionedWhole | ConditionedWithin:
     """The base distribution given that A y = total (Bayesian *revision*).
 
     Density ∝ p(y) on the subspace, with respect to Hausdorff measure. Marginal variances shrink.
@@ -68,24 +69,27 @@ def Conditioned(
     Normal: the Gaussian with the base's own precisions 1/σ² restricted to ker A,
     Σ = Δ − ΔAᵀ(AΔAᵀ)⁻¹AΔ with Δ = diag σ². Any invariant; exact privacy.
 
-    Laplace: p(x)/(√det AAᵀ · f(0)), ‖X/λ‖₁ ~ Gamma(d, 1), pure ε Σ|v_i|/λ_i of a difference v:
-    exact independent draws. On overlapping totals the constant is an estimate with standard error
-    `log_normalizer_stderr`; where many totals make rejection hopeless (margins), draws are the ends
-    of Gibbs chains: `sampler` says "MCMC", `r_hat` and `ess_per_sweep` whether they mix.
+    Laplace: p(x)/(√det AAᵀ · f(0)), ‖X/λ‖₁ ~ Gamma(d, 1), pure ε Σ|v_i|/λ_i of a difference v.
+    StudentT, Logistic, ScaleMixture: the same with their p, on disjoint or nested totals with
+    moments and f(0) by quadrature. Exact independent draws; those of a ScaleMixture need a
+    log-concave law of log s. Variances are finite for Student-t df > ½.
 
-    StudentT, Logistic, ScaleMixture (disjoint or nested totals): exact independent draws, density
-    and moments, the constant f(0) by quadrature. Logistic: pure ε Σ|v_i|/λ_i. Exact draws of a
-    ScaleMixture need a log-concave law of log s. Variances are finite for Student-t df > ½.
+    Totals that overlap: one mixing law for all cells, f(0) an estimate with standard error
+    `log_normalizer_stderr`. Where many totals make rejection hopeless, draws are the ends of Gibbs
+    chains: `sampler` says "MCMC", `r_hat` and `ess_per_sweep` whether they mix.
 
-    `total=`: Normal on any invariant; Laplace and the others on disjoint or nested totals, with
-    density p(x)/(√det AAᵀ · f(total − A loc)). Exact draws while that density is above f(0)/1000;
-    beyond, `log_prob` stays exact (StudentT, ScaleMixture: or the view is refused).
+    `total=`: density p(x)/(√det AAᵀ · f(total − A loc)). Exact draws while f there is above
+    f(0)/1000; beyond, on disjoint totals `log_prob` stays exact (StudentT, ScaleMixture: or the
+    view is refused), on overlapping ones draws are MCMC.
+
+    Bounds, `inv & cdp.nonnegative(n)` or `inv & cdp.bounds(B, lower)`: the law above given
+    B y ≥ lower, exact by rejection where that happens once in 10,000 draws, MCMC beyond; the
+    constant, errors and guarantee depend on the true table (`ConditionedWithin`).
 
     DiscreteLaplace, DiscreteNormal: Π p_i(x_i)/P(A U = 0) on whole numbers; totals hold with `==`.
     Exact independent draws for disjoint or nested totals, and others that overlap in at most two
-    free ways. Pure ε of discrete Laplace as above; `total=None` only. `invariant` may then also be
-    joined with lower bounds of cells, `inv & cdp.nonnegative(n)`: exact as well, but normaliser,
-    errors and guarantee depend on the true table.
+    free ways. Pure ε of discrete Laplace as above; `total=None` only. Bounds of single cells
+    are exact as well.
 
     Args:
         base: dist.Normal, dist.Laplace, dist.StudentT, dist.Logistic, cdp.ScaleMixture,
@@ -127,12 +131,21 @@ def Conditioned(
     )
 
 
-def _within(base: Any, region: Region, total: Any, validate_args: bool | None) -> ConditionedWhole:
+def _within(
+    base: Any, region: Region, total: Any, validate_args: bool | None
+) -> ConditionedWhole | ConditionedWithin:
     cls, pieces = _shared.choose(base, region.equalities, _CLASSES, "Conditioned")
-    if not pieces.family.startswith("discrete") or not region.bounds.cellwise or total is not None:
+    if total is not None:
         raise UnsupportedError(
-            "cdp.Conditioned within bounds is exact for cdp.DiscreteLaplace and cdp.DiscreteNormal "
-            "with bounds of single cells. Use those, or cdp.Imaged (a projection)."
+            "`total` does not go with bounds. Leave it out: the totals of loc are kept."
+        )
+    if not pieces.family.startswith("discrete"):
+        flat = Conditioned(base, region.equalities, validate_args=validate_args)
+        return ConditionedWithin(region, flat, pieces.mixing, validate_args=validate_args)
+    if not region.bounds.cellwise:
+        raise UnsupportedError(
+            "cdp.Conditioned of discrete noise takes bounds of single cells only. Use real noise, "
+            "or cdp.Imaged (a projection)."
         )
     return cls(
         region.equalities,

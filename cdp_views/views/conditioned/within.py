@@ -1,0 +1,469 @@
+"""Real noise *given* exact totals and bounds: truncation, whose normaliser depends on the table."""
+
+import math
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self, override
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from jax import Array
+from scipy import optimize, sparse
+
+from cdp_views import _checks
+from cdp_views._float64 import float64, in_float64
+from cdp_views.invariants import Invariant, Linear, Region, Totals
+from cdp_views.invariants.orthonormal import Orthonormal
+from cdp_views.loss import BoundedLoss
+from cdp_views.loss.base import Kind
+from cdp_views.noise import Mixing
+from cdp_views.noise.mixing import Rayleigh
+from cdp_views.noise.numerical import DoubledKolmogorov
+from cdp_views.precision import chains, hit_and_run
+from cdp_views.precision.pool import fill_parts
+from cdp_views.support import WithinRegion
+from cdp_views.views._mixture import host_scale
+from cdp_views.views.conditioned import characteristic as law_of
+
+_SMALLEST = 1e-4  # chance of a part's bounds below which a Markov chain is used
+_HITS, _ENOUGH = 8, 2000
+_MOST_DRAWS, _MOST_NUMBERS = 2**17, 2**26
+_RATIO_DRAWS = 2**14
+_CHAINS, _TRIAL, _MATCHINGS = 32, 600, 3
+_FEWEST, _MOST = 60, 2000  # sweeps behind each draw
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatedBound(BoundedLoss):
+    """A bound of the loss that holds up to the standard errors of an estimated normaliser."""
+
+    sup_kind: Kind = "estimate"
+    kind: Kind = "estimate"
+
+    @override
+    def take(self, indices: np.ndarray) -> Self:
+        return type(self)(self.sup[indices], self.sup_kind, self.kind)
+
+
+class ConditionedWithin(dist.Distribution):
+    """The base given A y = A loc and B y ≥ lower; build it with `cdp.Conditioned`.
+
+    Density of the view without bounds over Z = P(B y ≥ lower). `sampler` is "exact" where parts of
+    the table that share no total and no bound meet their bounds at least once in 10,000 draws:
+    rejection, and `log_chance` = log Z is an estimate with `log_chance_stderr`. Else "MCMC (…)":
+    scales given noise, then moves along ker A, each draw the end of its own `sweeps` sweeps, with
+    `r_hat` and `ess_per_sweep`; then Z is not known.
+
+    Z depends on the true table, and so do errors (bias included: `cdp.utility(view, key=…)`) and
+    guarantee: `loss` adds |log Z(q) − log Z(q ± v)| (Gong and Meng 2020).
+    """
+
+    kind = "conditioned"
+    pytree_data_fields = ("flat", "mixing", "start")
+    pytree_aux_fields = (
+        "region",
+        "labels",
+        "chance",
+        "log_chance",
+        "log_chance_stderr",
+        "sweeps",
+        "r_hat",
+        "ess_per_sweep",
+    )
+
+    def __init__(
+        self,
+        region: Region,
+        flat: Any,
+        mixing: Mixing | None,
+        *,
+        validate_args: bool | None = None,
+    ) -> None:
+        if flat.batch_shape or not _checks.is_concrete(flat.loc, flat.scale, mixing):
+            raise _checks.UnsupportedError(
+                "`loc` and `scale` of noise with bounds must be those of one concrete table: the "
+                "bounds make every number depend on it. Build one view per table, outside jit."
+            )
+        self.region, self.flat, self.mixing = region, flat, mixing
+        _require_a_table(region, flat.loc)
+        self.labels = _Labels(_components(region))
+        super().__init__(flat.batch_shape, flat.event_shape, validate_args=validate_args)
+        hits, draws = self._pilot()
+        self.start = np.zeros(region.n)
+        self.sweeps, self.r_hat, self.ess_per_sweep = 0, 1.0, 1.0
+        p = hits / draws
+        self.chance = float(np.min(p, initial=1.0))
+        self.log_chance = self.log_chance_stderr = math.nan
+        if self.chance >= _SMALLEST and np.min(hits, initial=_HITS) >= _HITS:
+            self.log_chance = float(np.sum(np.log(p)))
+            self.log_chance_stderr = float(np.sqrt(np.sum((1 - p) / hits)))
+        else:
+            self._set_up_chains()
+
+    @property
+    def invariant(self) -> Invariant:
+        """The totals."""
+        return self.region.equalities
+
+    @property
+    def loc(self) -> Any:
+        """The true answers (n,)."""
+        return self.flat.loc
+
+    @property
+    def scale(self) -> Any:
+        """The base's scale."""
+        return self.flat.scale
+
+    @property
+    def noise_name(self) -> str:
+        """The base's family."""
+        return self.flat.noise_name
+
+    @property
+    def sampler(self) -> str:
+        """How draws are made: "exact", or "MCMC (Gibbs)" or "MCMC (hit and run)"."""
+        if self.sweeps == 0:
+            return "exact"
+        return "MCMC (hit and run)" if _groups(self.region) is None else "MCMC (Gibbs)"
+
+    @property
+    def support(self) -> WithinRegion:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return WithinRegion(self.region, self.loc)
+
+    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Array:
+        noise = self.sample_noise(key, sample_shape)
+        return jnp.asarray(self.loc, noise.dtype) + noise
+
+    def sample_noise(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
+        """Draws of Y − loc; its mean is the bias: (*sample_shape, n)."""
+        n, count = self.region.n, math.prod(sample_shape)
+        if self.sweeps:
+            # thousands of moves leave their rounding in the totals
+            x = self.invariant.project(self._chains(key, count, self.sweeps)[0])
+            return x.reshape(*sample_shape, n)
+
+        def propose(key: Array, wide: int) -> tuple[Array, Array]:
+            x = self.flat.sample_noise(key, (wide,))
+            return x, self._kept(x)
+
+        labels = jnp.asarray(self.labels.array)
+        x = fill_parts(key, propose, labels, (max(count, 1), n), self.chance)
+        return x[:count].reshape(*sample_shape, n)
+
+    def _kept(self, x: Array) -> Array:
+        """Whether each part of the noise keeps its bounds: (…, n) → (…, parts)."""
+        rows, parts = self.region.bounds, self.labels.count
+        value = x if rows.cellwise else x @ jnp.asarray(rows.matrix.toarray().T, x.dtype)
+        broken = value < -jnp.asarray(self._room, x.dtype)
+        of_row = jnp.asarray(_of_rows(rows.matrix, self.labels.array))
+        count = jnp.zeros((*x.shape[:-1], parts), jnp.int32).at[..., of_row].add(broken)
+        return count == 0
+
+    @cached_property
+    def _room(self) -> np.ndarray:
+        """B loc − lower of every bound: (m,)."""
+        rows = self.region.bounds
+        return np.maximum(rows.matrix @ np.asarray(self.loc, np.float64) - rows.lower, 0)
+
+    @in_float64
+    def _pilot(self) -> tuple[np.ndarray, int]:
+        """How often every part keeps its bounds, and of how many draws."""
+        size = int(np.clip(2**22 // self.region.n, 64, 2**14))
+        run = jax.jit(lambda k: jnp.sum(self._kept(self.flat.sample_noise(k, (size,))), 0))
+        hits, draws, key = np.zeros(self.labels.count), 0, jax.random.key(0)
+        while np.min(hits, initial=_ENOUGH) < _ENOUGH:
+            if draws and (draws + size > _MOST_DRAWS or draws * self.region.n > _MOST_NUMBERS):
+                break
+            hits, draws = hits + np.asarray(run(jax.random.fold_in(key, draws))), draws + size
+        return hits, max(draws, 1) if self.labels.count else 1
+
+    @in_float64
+    def _set_up_chains(self) -> None:
+        if self.mixing is not None and not law_of.drawable(self.mixing):
+            raise _checks.UnsupportedError(f"`mixing` cannot be drawn. {law_of.WAY_OUT}")
+        self.start = _inner_point(self.region, np.asarray(self.loc, np.float64))
+        key = jax.random.key(0)
+        run = jax.jit(lambda k: self._chains(k, _CHAINS, _FEWEST + _TRIAL)[1])
+        trace = np.asarray(run(key))[_FEWEST:]
+        found = [chains.mixed(trace[..., i]) for i in range(trace.shape[-1])]
+        self.r_hat = max(r for r, _ in found)
+        self.ess_per_sweep = min(ess for _, ess in found) / (_CHAINS * _TRIAL)
+        self.sweeps = int(np.clip(math.ceil(20 / self.ess_per_sweep), _FEWEST, _MOST))
+        if self.r_hat > 1.05 or 20 / self.ess_per_sweep > _MOST:
+            warnings.warn(
+                f"The Markov chains of cdp.Conditioned within bounds have not mixed: R-hat "
+                f"{self.r_hat:.3f}, {self.ess_per_sweep:.4f} effective draws per sweep. Use fewer "
+                "bounds, a smaller scale, or cdp.Imaged.",
+                stacklevel=5,
+            )
+
+    def _chains(self, key: Array, count: int, sweeps: int) -> tuple[Array, Array]:
+        """The ends (count, n) of `count` chains, and a trace (sweeps, count, 4) of them."""
+        dtype, n = jnp.result_type(float), self.region.n
+        lam = jnp.broadcast_to(jnp.asarray(self.scale, dtype), (n,))
+        room = jnp.asarray(self._room, dtype)
+        probes = np.random.default_rng(0).normal(size=(n, 3)) / math.sqrt(n)
+        probes = jnp.asarray(probes, dtype) / lam[:, None]
+        move = self._moves(room, dtype)
+
+        def sweep(x: Array, key: Array) -> tuple[Array, Array]:
+            one, two = jax.random.split(key)
+            square = jnp.ones_like(x)
+            if self.mixing is not None:
+                square = law_of.draw_squares_given(one, self.mixing, x / lam)
+            x = move(two, x, 1 / (lam**2 * jnp.maximum(square, jnp.finfo(dtype).tiny ** 0.5)))
+            size = jnp.sum(jnp.abs(x / lam), -1, keepdims=True)
+            return x, jnp.concatenate([size, x @ probes], -1)
+
+        start = jnp.broadcast_to(jnp.asarray(self.start, dtype), (count, n))
+        return jax.lax.scan(sweep, start, jax.random.split(key, sweeps))
+
+    def _moves(self, room: Array, dtype: Any) -> Any:
+        """One sweep of moves of x (count, n) given the precisions ν."""
+        groups = _groups(self.region)
+        if groups is not None:
+            free = bool(np.any(np.asarray(groups.segments.labels) == groups.segments.count))
+
+            def by_pairs(key: Array, x: Array, nu: Array) -> Array:
+                b, seg = groups._weights_like(dtype), groups.segments
+
+                def matched(x: Array, key: Array) -> tuple[Array, None]:
+                    return hit_and_run.pairs(key, x, nu, seg, b, room, free=free), None
+
+                return jax.lax.scan(matched, x, jax.random.split(key, _MATCHINGS))[0]
+
+            return by_pairs
+        matrix = self.region.bounds.matrix
+        rows = None if self.region.bounds.cellwise else jnp.asarray(matrix.toarray(), dtype)
+        directions = jnp.asarray(_directions(self.invariant), dtype)
+
+        def by_directions(key: Array, x: Array, nu: Array) -> Array:
+            one, two, three, four = jax.random.split(key, 4)
+            z = jax.random.normal(one, x.shape, dtype) / jnp.sqrt(nu)
+            x = hit_and_run.along(two, x, self.invariant.project(z), nu, rows, room)
+
+            def step(x: Array, at: tuple[Array, Array]) -> tuple[Array, None]:
+                key, v = at
+                return hit_and_run.along(key, x, v, nu, rows, room), None
+
+            order = jax.random.permutation(three, len(directions))
+            keys = jax.random.split(four, len(directions))
+            return jax.lax.scan(step, x, (keys, directions[order]))[0]
+
+        return by_directions
+
+    def log_prob(self, value: Any, intermediates: Any = None) -> Array:
+        """Log-density, with standard error `log_chance_stderr`; −inf off totals and bounds."""
+        if self.sweeps:
+            raise _checks.UnsupportedError(
+                "`log_prob` within these bounds is not known: draws are MCMC and leave the "
+                "normaliser unknown. Use cdp.Restricted (unnormalised), or fewer bounds."
+            )
+        density = self.flat.log_prob(value) - self.log_chance
+        return jnp.where(self.support(value), density, -jnp.inf)
+
+    @property
+    def mean(self) -> Array:
+        """loc and a bias that depends on the table: from draws."""
+        raise self._from_draws("mean")
+
+    @property
+    def variance(self) -> Array:
+        """From draws."""
+        raise self._from_draws("variance")
+
+    def entropy(self) -> Array:
+        """From draws."""
+        raise self._from_draws("entropy")
+
+    def deviation(self, workload: Any = None) -> Any:
+        """Estimated, given `key=`: bias and errors depend on the true table."""
+        raise self._from_draws("deviation")
+
+    @property
+    def exposure(self) -> np.ndarray:
+        """Not one number per cell: bounds make the worst relocation depend on the table."""
+        raise _checks.UnsupportedError(
+            "`loss` of any relocation depends on the table within bounds. Name the differences(V) "
+            "to try."
+        )
+
+    def _from_draws(self, what: str) -> _checks.UnsupportedError:
+        return _checks.UnsupportedError(
+            f"`{what}` of {self.noise_name} noise within bounds has no closed form. Estimate it "
+            "from draws: cdp.utility(view, key=…), bias included."
+        )
+
+    # what it gives away
+
+    def loss(self, differences: sparse.csr_array, query: Any = None) -> EstimatedBound:
+        """At most sup Σ log p(x_i)/p(x_i − v_i) + |log Z(q ± v)/Z(q)| for every difference v.
+
+        The first term is Σ|v_i|/λ_i for Laplace and logistic noise, and for normal noise the
+        largest over the region, by linear programming (infinite where that is unbounded). The
+        second is an estimate for this table q, and confidential as it is: `log_ratio`.
+        """
+        if query is not None:
+            raise _checks.UnsupportedError(
+                "`loss(query=)` within bounds is not known. Ask for the whole release, which "
+                "bounds every query."
+            )
+        scale = host_scale(self, "loss")  # pyright: ignore[reportArgumentType]
+        V, rows = differences.toarray(), self.region.bounds.matrix
+        if self.mixing is None:
+            sup = np.array([self._largest(v / scale**2) + np.sum((v / scale) ** 2) / 2 for v in V])
+        elif isinstance(self.mixing, Rayleigh | DoubledKolmogorov):
+            sup = np.sum(np.abs(V) / scale, 1)
+        else:
+            raise _checks.UnsupportedError(
+                f"`loss` of {self.noise_name} noise within bounds is not built. Pass key= for an "
+                "estimate from draws."
+            )
+        cost = np.zeros(len(V))
+        for sign in (1, -1):  # of the two neighbouring tables, those that keep the bounds
+            kept = [bool(np.all(sign * (rows @ v) >= -self._room)) for v in V]
+            cost = np.maximum(cost, np.where(kept, np.abs(self.log_ratio(sign * V)[0]), 0))
+        return EstimatedBound(sup + cost)
+
+    def _one(self, what: str) -> Any:
+        return self.scale
+
+    def _largest(self, slope: np.ndarray) -> float:
+        """max |slope·(y − loc)| over the region."""
+        rows, found = self.region.bounds, []
+        if not np.any(slope):
+            return 0.0
+        A = self.invariant.matrix
+        for sign in (1, -1):
+            answer = optimize.linprog(
+                sign * slope,
+                A_ub=-rows.matrix,
+                b_ub=self._room,
+                A_eq=A if A.shape[0] else None,
+                b_eq=np.zeros(A.shape[0]) if A.shape[0] else None,
+                bounds=(None, None),
+            )
+            found.append(-answer.fun if answer.status == 0 else math.inf)
+        return max(found)
+
+    @in_float64
+    def log_ratio(self, differences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """log Z(q + v)/Z(q) of every row v (m, n), as E p(X − v)/p(X), and its standard error."""
+        x = float64(self._ratio_draws)
+        here = self._base(x)
+        found = []
+        for v in differences:
+            w = np.asarray(self._base(x - float64(v)) - here)
+            most = w.max()
+            w = np.exp(w - most)
+            error = w.std(ddof=1) / w.mean() / math.sqrt(len(w))
+            found.append((most + math.log(w.mean()), error))
+        value, error = np.array(found).reshape(-1, 2).T
+        return value, error
+
+    @cached_property
+    def _ratio_draws(self) -> np.ndarray:
+        return self._exact_draws(jax.random.key(1), _RATIO_DRAWS // (4 if self.sweeps else 1))
+
+    @in_float64
+    def _exact_draws(self, key: Array, draws: int) -> np.ndarray:
+        return np.asarray(jax.jit(lambda key: self.sample_noise(key, (draws,)))(key))
+
+    def _base(self, x: Array) -> Array:
+        z = x / jnp.asarray(self.scale, x.dtype)
+        cells = -z * z / 2 if self.mixing is None else law_of.log_base(self.mixing, z)
+        return jnp.sum(cells, -1)
+
+    @in_float64
+    def loss_draws(self, key: Array, differences: sparse.csr_array, draws: int) -> np.ndarray:
+        """Draws of log p(Y)/p′(Y) of every difference, (m, draws), normalisers included.
+
+        The neighbour is q + v, or q − v where q + v breaks a bound.
+        """
+        V = differences.toarray()
+        rows = self.region.bounds.matrix
+        V = np.stack([v if np.all(rows @ v >= -self._room) else -v for v in V])
+        x = float64(self._exact_draws(key, draws))
+        here, ratio = np.asarray(self._base(x)), self.log_ratio(V)[0]
+        moved = [np.asarray(self._base(x - float64(v))) for v in V]
+        return np.stack([here - there + r for there, r in zip(moved, ratio, strict=True)])
+
+
+class _Labels:
+    """The part (n,) of every cell, as one static thing."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.count = array, int(array.max(initial=-1)) + 1
+
+
+def _components(region: Region) -> np.ndarray:
+    """Parts of the table that share no total and no bound: a label (n,) for each cell."""
+    rows = sparse.vstack([region.equalities.matrix, region.bounds.matrix])
+    n, m = region.n, rows.shape[0]
+    graph = sparse.bmat([[None, abs(rows).T], [abs(rows), None]]) if m else sparse.eye_array(n)
+    labels = sparse.csgraph.connected_components(graph, directed=False)[1][:n]
+    return np.unique(labels, return_inverse=True)[1]
+
+
+def _of_rows(matrix: sparse.csr_array, labels: np.ndarray) -> np.ndarray:
+    """The part (m,) of every bound."""
+    first = matrix.indptr[:-1]
+    filled = np.diff(matrix.indptr) > 0
+    at = np.where(filled, first, 0)
+    return np.where(filled, labels[matrix.indices[at]], 0) if matrix.nnz else at
+
+
+def _groups(region: Region) -> Totals | None:
+    """Disjoint totals beside bounds of single cells: pairs of cells are moves enough."""
+    geometry = region.equalities
+    geometry = geometry.geometry if isinstance(geometry, Linear) else geometry
+    return geometry if isinstance(geometry, Totals) and region.bounds.cellwise else None
+
+
+def _directions(invariant: Invariant) -> np.ndarray:
+    """A basis (d, n) of ker A with few cells in each."""
+    rows = Orthonormal.of(invariant.matrix.toarray())
+    pivots, n = np.asarray(rows.pivots), invariant.n
+    free = np.setdiff1d(np.arange(n), pivots)
+    basis = np.zeros((free.size, n))
+    basis[np.arange(free.size), free] = 1
+    if pivots.size:
+        table = np.asarray(rows.table)
+        basis[:, pivots] = -np.linalg.solve(table[:, pivots], table[:, free]).T
+    return basis
+
+
+def _inner_point(region: Region, loc: np.ndarray) -> np.ndarray:
+    """A step from loc to where every bound has room, by linear programming."""
+    A, rows, n = region.equalities.matrix, region.bounds, region.n
+    size = np.sqrt(np.asarray(rows.matrix.power(2).sum(axis=1)).ravel())
+    slack = sparse.csr_array(size[:, None])
+    answer = optimize.linprog(
+        np.append(np.zeros(n), -1.0),
+        A_ub=sparse.hstack([-rows.matrix, slack]),
+        b_ub=np.maximum(rows.matrix @ loc - rows.lower, 0),
+        A_eq=sparse.hstack([A, sparse.csr_array((A.shape[0], 1))]) if A.shape[0] else None,
+        b_eq=np.zeros(A.shape[0]) if A.shape[0] else None,
+        bounds=[(None, None)] * n + [(0, 1.0)],
+    )
+    if answer.status != 0 or answer.x[-1] < 1e-9:
+        raise _checks.InfeasibleError(
+            "`invariant` leaves some cells no room between totals and bounds, so there is nothing "
+            "to condition on. Leave out cells that are fixed (those of an empty group)."
+        )
+    return 0.5 * answer.x[:-1]
+
+
+def _require_a_table(region: Region, loc: Any) -> None:
+    """The true table itself must satisfy public bounds; its values are not shown."""
+    loc, rows = np.asarray(loc, np.float64), region.bounds
+    slack = 1e-9 * (np.abs(loc) @ abs(rows.matrix).T + 1)
+    if np.any(loc @ rows.matrix.T < rows.lower - slack):
+        raise ValueError(
+            "`invariant` has bounds that the true table itself breaks. Bounds must hold for every "
+            "possible table: check their sign and the rows of B."
+        )
