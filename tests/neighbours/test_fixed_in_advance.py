@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 import cdp_views as cdp
-from cdp_views.neighbours import additions, replacements
+from cdp_views.neighbours import Replacements, additions, replacements
 
 from .dense import conditioned, every_pair, fibre, imaged, invariant, normal, value
 
@@ -40,6 +40,19 @@ def test_the_worst_replacement_in_every_view(seed, signs):
         want = value(law, every_pair(inv.n))
         assert value(law, nb.shortlist(exposure)) == pytest.approx(want, rel=1e-9)
         assert value(law, nb.worst(exposure, law)) == pytest.approx(want, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", [13, 53, 70])
+def test_with_weights_of_both_signs_exposure_does_not_order_a_projection(seed):
+    rng = np.random.default_rng(seed)
+    weights, sigma = rng.choice([1.0, 3.0, -1.0, -3.0], 5), 10 ** rng.uniform(-1, 1, 5)
+    inv = invariant([0] * 5, weights)
+    law = normal(imaged(inv.matrix.toarray(), sigma))
+    want = value(law, every_pair(5))
+    assert value(law, replacements(inv).shortlist(1 / sigma)) == pytest.approx(want, rel=1e-9)
+    kind = np.unique(weights, return_inverse=True)[1]  # as if it did
+    ordered = Replacements(5, kind, np.zeros(5, dtype=int))
+    assert value(law, ordered.shortlist(1 / sigma)) < 0.95 * want
 
 
 def test_many_groups_are_combined_by_their_losses(monkeypatch):

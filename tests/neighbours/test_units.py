@@ -89,6 +89,16 @@ def test_neither_top_two_nor_neighbours_in_order_are_the_worst_of_a_projection()
     assert apart > 5
 
 
+def test_a_known_law_is_recognised_so_that_few_pairs_are_tried():
+    rng = np.random.default_rng(3)
+    inv, sigma = invariant([0] * 40, rng.choice([1.0, 2.0], 40)), rng.uniform(1, 2, 40)
+    A, nb = inv.matrix.toarray(), relocations(inv, unit="total")
+    for law in (normal(conditioned(A, sigma)), normal(imaged(A, sigma)), fibre(A, 1 / sigma)):
+        assert nb.worst(1 / sigma, law).shape[0] <= 3
+    form = rng.normal(size=(40, 40))
+    assert nb.worst(1 / sigma, normal(form @ form.T)).shape[0] == 40 * 39 // 2
+
+
 def test_the_best_pair_is_exact_and_ties_end_the_search():
     rng = np.random.default_rng(1)
     for trial in range(60):
