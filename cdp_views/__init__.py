@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from .releases import Release as Release
     from .releases import read_release as read_release
     from .releases import release as release
+    from .report import profile_curves as profile_curves
+    from .report import profile_figure as profile_figure
     from .study import Comparison as Comparison
     from .study import compare as compare
     from .support import AffineSubspace as AffineSubspace
@@ -93,6 +95,8 @@ _ROOM_OF = {
     "privacy_loss": "privacy",
     "compose": "privacy",
     "prior_to_posterior": "privacy",
+    "profile_curves": "report",
+    "profile_figure": "report",
     "utility": "usefulness",
     "calibrate": "calibration",
     "design": "calibration",

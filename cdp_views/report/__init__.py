@@ -5,6 +5,8 @@ from cdp_views.report.files import write_csv as write_csv
 from cdp_views.report.files import write_figure as write_figure
 from cdp_views.report.files import write_netcdf as write_netcdf
 from cdp_views.report.files import write_together as write_together
+from cdp_views.report.profiles import profile_curves as profile_curves
+from cdp_views.report.profiles import profile_figure as profile_figure
 from cdp_views.report.rows import Row as Row
 from cdp_views.report.rows import grouped as grouped
 from cdp_views.report.rows import percent as percent
@@ -16,6 +18,8 @@ __all__ = [
     "percent",
     "records",
     "comparison_figure",
+    "profile_curves",
+    "profile_figure",
     "write_csv",
     "write_figure",
     "write_netcdf",
