@@ -182,8 +182,12 @@ def _to_try(view: Any, neighbours: Neighbours, query: Any) -> _Tried:
             "State the differences that matter with differences(V), or use equal scales."
         )
     # pure ε is at most the exposure of what changes, and the others have less of it
-    rest = BoundedLoss(size[[np.argmin(size)]], "bound")
-    return _Tried(differences, answer, rest)
+    total = float(size.min())
+    below = getattr(view, "loss_of_pairs_below", None)
+    if below is not None and np.all(np.diff(differences.indptr) == 2):
+        largest = float(np.max(exposure) * np.max(np.abs(differences.data)))
+        return _Tried(differences, answer, below(total, largest))
+    return _Tried(differences, answer, BoundedLoss(np.array([total]), "bound"))
 
 
 def _exposure_or_none(view: Any, n: int) -> np.ndarray | None:

@@ -111,3 +111,21 @@ def test_a_million_cells():
     classes = np.unique(kinds, axis=1).shape[1]
     assert len(table) == min(classes, 1000)
     assert table.attrs["classes left out"] == max(classes - 1000, 0)
+
+
+def test_pairs_that_are_not_tried_are_bounded_by_what_is_less_exposed():
+    """1,770 pairs of one group, none alike: the worst is still that of the two smallest scales."""
+    scale = RNG.uniform(1, 3, 60)
+    inv = cdp.totals([0] * 60)
+    nb = cdp.relocations(inv)
+    loss = cdp.privacy_loss(cdp.Imaged(dist.Laplace(np.zeros(60), scale), inv), nb)
+    top = sparse.csr_array(nb.shortlist(1 / scale))
+    free = cdp.Conditioned(
+        dist.Laplace(np.zeros(60), scale), cdp.totals([None] * 60, missing="free")
+    )
+    assert loss.kind == "bound" and len(nb.classes(1 / scale, inv).differences.indptr) < 1771
+    for epsilon in (0.0, 0.5, 1.2):
+        assert_allclose(loss.delta(epsilon), free.loss(top).delta(epsilon)[0], rtol=1e-12)
+    whole = cdp.Imaged(cdp.DiscreteLaplace(np.zeros(60), scale), inv)
+    rest = cdp.privacy_loss(whole, nb)
+    assert rest.kind == "bound" and rest.pure_epsilon <= np.sort(1 / scale)[-2:].sum() * (1 + 1e-9)

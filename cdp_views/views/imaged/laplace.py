@@ -11,6 +11,7 @@ from scipy import sparse
 from cdp_views.invariants import Invariant, Totals
 from cdp_views.loss import ProfileLoss
 from cdp_views.precision.fibre import log_fibre_integral
+from cdp_views.precision.laplace_profile import independent_cells
 from cdp_views.views._common import proper
 from cdp_views.views._mixture import disjoint, host_scale, laplace_loss_draws
 from cdp_views.views._pushed import PushedView
@@ -72,6 +73,15 @@ class ImagedLaplace(PushedView):
         labels = np.asarray(groups.segments.labels)
         sup = fibre_sup(differences, b / weight, rate, labels, groups.rank)
         return imaged_profile(differences, sup, b / weight, rate, labels, groups.rank)
+
+    def loss_of_pairs_below(self, total: float, largest: float) -> ProfileLoss:
+        """What is proved of two cells with |v_i|/λ_i at most `largest`, in sum at most `total`.
+
+        The base's profile increases with either number, and imaging adds nothing: a bound.
+        """
+        smaller = max(total - largest, 0.0)
+        profile = independent_cells([smaller, min(largest, total)])
+        return ProfileLoss(profile, np.array([total]), "bound", "bound")
 
     def loss_draws(self, key: Array, differences: sparse.csr_array, draws: int) -> np.ndarray:
         """Draws of the privacy loss of every difference, (m, draws), in float64."""
