@@ -9,6 +9,7 @@ from cdp_views import _checks
 from cdp_views._checks import UnsupportedError
 from cdp_views.invariants import Invariant
 from cdp_views.loss import BoundedLoss, GaussianLoss, Loss
+from cdp_views.loss.concentrated import RhoLoss
 from cdp_views.neighbours import Neighbours
 from cdp_views.privacy import regimes
 from cdp_views.privacy.estimate import DRAWS, estimate_loss, exposure_of
@@ -95,10 +96,15 @@ def privacy_loss(
     differences, law, rest = _to_try(view, neighbours, query)
     if regime == regimes.COMPUTED:
         regimes.require_kept(differences, inv)
+    if law is None and hasattr(view, "loss"):
+        try:
+            law = view.loss(differences, query=query)
+        except UnsupportedError as reason:
+            if key is None or query is not None:
+                raise reason from None
+    if law is not None and neighbours.by_norm:
+        law = _of_norm(law)
     law, every, rows, scope = _law(view, differences, law, query, key, draws)
-    if neighbours.by_norm and law.additive() is None and law.kind != "estimate":
-        law = BoundedLoss(law.sup, law.sup_kind)
-        rows, law = rows[law.frontier()], law.take(law.frontier())
     worst = name_difference(differences, int(rows[_worst(law)]), inv)
     if rest is not None and law.kind != "estimate":
         law = JoinedLoss([law, rest])
@@ -204,14 +210,8 @@ def _law(
 
     The scope says what an estimate covers.
     """
-    missing = None
-    if law is None and hasattr(view, "loss"):
-        try:
-            law = view.loss(differences, query=query)
-        except UnsupportedError as reason:
-            missing = reason
     if law is None and (key is None or query is not None):
-        raise missing or _no_law(view, query)
+        raise _no_law(view, query)
     if law is not None and (law.kind == "exact" or key is None or query is not None):
         rows = law.frontier()
         return law.take(rows), law, rows, ""
@@ -221,6 +221,14 @@ def _law(
     many, tried = differences.shape[0], len(np.unique(rows))
     scope = f"estimated from {draws:,} draws, for {tried} of {many:,} differences that look worst"
     return estimate, estimate, rows, scope
+
+
+def _of_norm(law: Loss) -> Loss:
+    """What is proved from pure ε or ρ alone: the worst by a norm is worst in these, not in all."""
+    if law.additive() is not None:
+        return law
+    rho = getattr(law, "rho", None)
+    return BoundedLoss(law.sup, law.sup_kind) if rho is None else RhoLoss(rho)
 
 
 def _require_drawable(view: Any, differences: sparse.csr_array) -> None:
