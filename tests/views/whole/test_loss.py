@@ -11,6 +11,7 @@ import cdp_views as cdp
 from cdp_views._checks import UnsupportedError
 from cdp_views.loss import delta_of_mu, epsilon_of_mu
 from cdp_views.loss.conversions import delta_of_rho
+from cdp_views.neighbours import Differences
 from cdp_views.precision.whole_losses import Listed, together
 
 EPSILONS = np.array([0.0, 0.2, 0.5, 1.0, 1.7, 2.9])
@@ -193,3 +194,20 @@ def test_too_long_lists_are_rounded_up():
     )
     got = float(coarse.profile()(np.array(0.5)))
     assert want <= got <= want + 0.01
+
+
+class ByNorm(Differences):
+    """Stated differences of which only a norm is worst."""
+
+    by_norm = True
+
+
+def test_what_is_worst_by_a_norm_is_bounded_by_pure_epsilon_or_rho():
+    matrix = csr_array(np.array([[1.0, -1, 0]]))
+    nb, inv = ByNorm(1, 3, matrix), cdp.totals([0] * 3)
+    normal = cdp.privacy_loss(cdp.Conditioned(cdp.DiscreteNormal(np.zeros(3), 2.0), inv), nb)
+    assert normal.kind == "bound"
+    assert_allclose([normal.rho, normal.delta(1.0)], [0.25, delta_of_rho(0.25, 1.0)], rtol=1e-12)
+    laplace = cdp.privacy_loss(cdp.Conditioned(cdp.DiscreteLaplace(np.zeros(3), 2.0), inv), nb)
+    assert (laplace.kind, laplace.pure_kind) == ("bound", "exact")
+    assert_allclose(laplace.guess_rate, 1 / (1 + np.exp(-1.0)))
