@@ -1,7 +1,7 @@
 """Losses that are sums over cells, so that the worst difference is found cell by cell."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -15,17 +15,26 @@ _TRIED = 8
 _MANY = 50_000  # nodes, beyond which half as many sums will do
 
 
-def size_of(law: Law, rows: sparse.csr_array) -> np.ndarray | None:
-    """(m,) the number of each difference that adds up over independent groups, if there is one.
+def order_of(law: Law, rows: sparse.csr_array) -> Literal["sum", "profile", "unknown"]:
+    """Whether losses have one order, by a sum over independent groups, and are known at all."""
+    try:
+        return "profile" if law(rows).additive() is None else "sum"
+    except UnsupportedError:
+        return "unknown"
 
-    μ² of Normal noise, or else the supremum where it is finite.
+
+def size_of(law: Law, rows: sparse.csr_array) -> np.ndarray | None:
+    """(m,) the number of each difference that orders it and adds up over groups, if there is one.
+
+    μ² of Normal noise, or the supremum where no more is known. A profile has none: which of two is
+    the worse may depend on ε.
     """
     try:
-        loss = law(rows)
+        size = law(rows).additive()
     except UnsupportedError:
         return None
-    size = loss.additive()
-    size = loss.sup if size is None else size
+    if size is None:
+        return None
     size = np.broadcast_to(np.asarray(size, dtype=float), (rows.shape[0],))
     return size if np.isfinite(size).all() else None
 

@@ -7,7 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
+from cdp_views._checks import UnsupportedError
 from cdp_views.neighbours.classes import Classes
+
+_MOST_CLASSES = 5_000
 
 
 class Neighbours(ABC):
@@ -75,6 +78,17 @@ class Neighbours(ABC):
         rows = self.shortlist(exposure)
         beyond = float(np.max(abs(rows) @ exposure)) if self.ordered else -np.inf
         return Classes.of(rows, exposure, most=most, beyond=beyond)
+
+    def every_class(self, exposure: np.ndarray, apart: np.ndarray) -> sparse.csr_array:
+        """(m, n) one difference of every class, whatever order ε puts them in; refused if many."""
+        found = self.classes(exposure, apart=apart, most=_MOST_CLASSES)
+        if not found.complete:
+            raise UnsupportedError(
+                "`neighbours` differ in more ways than can be tried for a loss whose worst "
+                "difference depends on epsilon. State the differences that matter with "
+                "differences(V), or use equal scales."
+            )
+        return found.differences
 
     @abstractmethod
     def seen_by(self, query: sparse.csr_array) -> sparse.csr_array:

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from cdp_views._checks import UnsupportedError
 from cdp_views.neighbours._arguments import records_of
-from cdp_views.neighbours.additive import Law, node_sizes, power_of, sums_of_pairs
+from cdp_views.neighbours.additive import Law, node_sizes, order_of, power_of, sums_of_pairs
 from cdp_views.neighbours.base import Neighbours, check_exposure
 from cdp_views.neighbours.classes import Classes, alike, alike_in, codes, pairs_of_kinds
 from cdp_views.neighbours.groups import rows_of
@@ -60,10 +60,10 @@ class Contributions(Neighbours):
         solved for; or from the exposures: the same two places lead in all columns.
         """
         exposure = check_exposure(exposure, self.n)
-        if self._pairs <= _FEW:
-            return self.shortlist(exposure)
         if self.apart and self._led_by_two(exposure):
             return self._between(exposure, 1)
+        if self._pairs <= _FEW or order_of(law, self.shortlist(exposure)[[0]]) == "unknown":
+            return self.shortlist(exposure)
         label = self._label
         movable = np.flatnonzero(np.bincount(label)[label] > 1)
         own = compact(label[movable])

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from cdp_views._checks import UnsupportedError
 from cdp_views.neighbours._arguments import records_of
-from cdp_views.neighbours.additive import Law, by_exposure, is_sum, size_of
+from cdp_views.neighbours.additive import Law, by_exposure, is_sum, order_of, size_of
 from cdp_views.neighbours.base import Neighbours, check_exposure
 from cdp_views.neighbours.classes import Classes
 from cdp_views.neighbours.minors import best_minor
@@ -62,6 +62,8 @@ class Moves(Neighbours):
         def own(rows: sparse.csr_array) -> Any:
             return law(self._many(rows))
 
+        if order_of(own, self._first(self.free[0])) == "unknown":
+            return self.shortlist(exposure)
         return self._many(
             sparse.csr_array(sparse.vstack([self._worst(T, exposure, own) for T in self.free]))
         )

@@ -10,7 +10,7 @@ from scipy import sparse
 from cdp_views._checks import UnsupportedError
 from cdp_views.neighbours._arguments import cells_of, records_of
 from cdp_views.neighbours.additions import changes_totals, distinct_columns
-from cdp_views.neighbours.additive import size_of
+from cdp_views.neighbours.additive import order_of, size_of
 from cdp_views.neighbours.base import Neighbours, check_exposure
 from cdp_views.neighbours.classes import Classes, alike, alike_in, pairs_of_kinds
 from cdp_views.neighbours.groups import group_of, rows_of
@@ -51,9 +51,14 @@ class Replacements(Neighbours):
     def worst(
         self, exposure: np.ndarray, law: Callable[[sparse.csr_array], Any]
     ) -> sparse.csr_array:
-        """As `shortlist`, but O(n) where losses add up over groups: then two of them tell."""
+        """As `shortlist`, but O(n) where losses add up over groups: then two of them tell.
+
+        Where the worst depends on ε, one pair of every kind.
+        """
         first, second = self._within(exposure)
         top = self._top(exposure)
+        if order_of(law, self._rows(np.array([0]), np.array([1]))) == "profile":
+            return self.every_class(exposure, self.block)
         if len(top) * (len(top) - 1) // 2 <= _FEW:
             return self.shortlist(exposure)
         cells = (np.full(len(top), float(self.records)), top, np.arange(len(top) + 1))

@@ -2,16 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import product
-from math import prod
-from typing import Any, ClassVar, override
+from itertools import combinations, product
+from math import lgamma, prod
+from typing import Any, override
 
 import numpy as np
 from scipy import sparse
 
 from cdp_views._checks import UnsupportedError
 from cdp_views.neighbours._arguments import whole
-from cdp_views.neighbours.additive import size_of
+from cdp_views.neighbours.additive import order_of, size_of
 from cdp_views.neighbours.base import Neighbours, check_exposure
 from cdp_views.neighbours.classes import Classes
 from cdp_views.neighbours.groups import group_of
@@ -25,8 +25,6 @@ _MOST = 20_000
 class Series(Neighbours):
     """v = Σ_g (e_{i_g} − e_{j_g}) over the groups g, the periods; see `series`."""
 
-    by_block: ClassVar[bool] = True
-
     moves: Relocations
     group: np.ndarray = field(repr=False)
     """(b,) group of each block of `moves`, numbered 0, 1, … without gaps."""
@@ -37,6 +35,12 @@ class Series(Neighbours):
     @override
     def n(self) -> int:
         return self.moves.n
+
+    @property
+    def by_block(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Only where every group moves and has one block: else one must be chosen."""
+        many = int(self.group.max()) + 1
+        return len(self.group) == many == self.periods
 
     @override
     def shortlist(self, exposure: np.ndarray) -> sparse.csr_array:
@@ -50,20 +54,18 @@ class Series(Neighbours):
     ) -> sparse.csr_array:
         """(1, n) the relocation of largest loss of every group: noise of groups is independent.
 
-        What adds up is μ² of Normal noise and pure ε of Laplace noise; of groups with one block
-        each, all of which move, nothing need be known but the worst pair.
+        What adds up is μ² of Normal noise and pure ε of Laplace noise. Of groups with one block
+        each, all of which move, nothing need be known but the worst pair; where blocks or groups
+        are to be chosen and the choice depends on ε, one series of every kind.
         """
-        if self._one_block_each and self.periods > self.group.max():
+        if self.by_block:
             return self.shortlist(exposure)
         parts = self.moves.shortlist(exposure)
+        order = order_of(law, sparse.csr_array(parts[[0]]))
+        if order == "profile":
+            return self.every_class(exposure, np.arange(self.n))
         size = size_of(law, parts)
-        if size is None:
-            raise UnsupportedError(
-                "`series` needs a loss that adds up over groups, to choose the blocks or periods "
-                "of each that are worst; this one does not. State differences(V), or let every "
-                "period change and give equal weights."
-            )
-        return self._sum(parts, size)
+        return self.shortlist(exposure) if size is None else self._sum(parts, size)
 
     @override
     def classes(
@@ -84,16 +86,23 @@ class Series(Neighbours):
         kinds = self.moves.classes(exposure, apart=apart, most=many)
         owner = self.group[self._block_of(kinds.differences)]
         choices = np.bincount(owner)
-        few = kinds.complete and np.sum(np.log(choices)) <= np.log(_MOST)
-        if not few or self.periods < len(choices):
+        # every set of so many groups, and in each of them every kind
+        groups, left = len(choices), len(choices) - self.periods
+        sets = lgamma(groups + 1) - lgamma(self.periods + 1) - lgamma(left + 1)
+        sets += float(np.sum(np.log(choices)))
+        if not kinds.complete or sets > np.log(_MOST):
             return Classes.of(rows, exposure, most=most, beyond=top)
-        only = _added(sparse.csr_array(kinds.differences[choices[owner] == 1]))
-        several = [np.flatnonzero(owner == g) for g in np.flatnonzero(choices > 1)]
+        only = np.flatnonzero(choices[owner] == 1) if self.periods == len(choices) else []
+        several = [
+            np.flatnonzero(owner == g)
+            for g in range(len(choices))
+            if not len(only) or choices[g] > 1
+        ]
+        chosen = min(self.periods, len(several))
         every = [
-            _added(sparse.csr_array(sparse.vstack([only, kinds.differences[list(choice)]])))
-            if choice
-            else only
-            for choice in product(*several)
+            _added(sparse.csr_array(kinds.differences[[*only, *choice]]))
+            for some in combinations(several, chosen)
+            for choice in product(*some)
         ]
         return Classes.of(sparse.csr_array(sparse.vstack(every)), exposure, most=most)
 
@@ -129,10 +138,6 @@ class Series(Neighbours):
             f"one person's records in {which} move at once, each between two cells without "
             "changing a published total (series, user level)"
         )
-
-    @property
-    def _one_block_each(self) -> bool:
-        return len(self.group) == int(self.group.max()) + 1
 
     def _block_of(self, rows: sparse.csr_array) -> np.ndarray:
         block = np.full(self.n, -1)

@@ -10,7 +10,7 @@ from scipy import sparse
 from cdp_views._checks import UnsupportedError, choice
 from cdp_views.neighbours._arguments import records_of
 from cdp_views.neighbours.additions import distinct_columns
-from cdp_views.neighbours.additive import Law, node_sizes, size_of
+from cdp_views.neighbours.additive import Law, node_sizes, order_of, size_of
 from cdp_views.neighbours.base import Neighbours, check_exposure
 from cdp_views.neighbours.best_pair import best_pair
 from cdp_views.neighbours.classes import Classes, alike_in, pairs_of_kinds
@@ -56,11 +56,19 @@ class UnitRelocations(Neighbours):
 
     @override
     def worst(self, exposure: np.ndarray, law: Law) -> sparse.csr_array:
-        """As `shortlist`, once the law is seen to be one of those; else every pair, if few."""
+        """As `shortlist`, once the law is seen to be one of those; else every pair, if few.
+
+        Where the worst depends on ε, one pair of every kind.
+        """
         own = check_exposure(exposure, self.n)[self.cells]
-        if self.unit == "whole":
-            return self.shortlist(exposure)
-        i, j = self._candidates(own)
+        i, j = self._by_weight(own) if self.unit == "whole" else self._candidates(own)
+        order = order_of(law, self._rows(i[:1], j[:1]))
+        if order == "profile":
+            apart = np.zeros(self.n, dtype=np.int64)
+            apart[self.cells] = self.group
+            return self.every_class(exposure, apart)
+        if self.unit == "whole" or order == "unknown":
+            return self._rows(i, j)
         if self._is_known(own, i, j, law):
             return self._rows(i, j)
         movable = np.flatnonzero(np.bincount(self.group)[self.group] > 1)

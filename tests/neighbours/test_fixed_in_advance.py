@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 
 import cdp_views as cdp
+from cdp_views.loss import GaussianLoss, ProfileLoss
 from cdp_views.neighbours import Replacements, additions, replacements
 
 from .dense import conditioned, every_pair, fibre, imaged, invariant, normal, value
@@ -76,8 +77,6 @@ def test_many_cells_in_groups():
 
 
 def normal_without_totals(exposure):
-    from cdp_views.loss import GaussianLoss
-
     return lambda rows: GaussianLoss(np.sqrt(rows.power(2) @ exposure**2))
 
 
@@ -87,6 +86,16 @@ def test_cells_alone_try_every_pair():
     np.testing.assert_array_equal(abs(nb.shortlist(np.ones(4))).sum(axis=1), 4)
     with pytest.raises(cdp.UnsupportedError, match=r"replacements\(inv\), or state differences"):
         replacements(3_000).shortlist(np.ones(3_000))
+
+
+def test_where_the_order_depends_on_epsilon_replacements_of_every_kind_are_tried():
+    def law(rows):
+        return ProfileLoss(lambda e: np.zeros(rows.shape[0]), np.full(rows.shape[0], 1.0))
+
+    inv = invariant([0, 0, 0, 1, 1, -1, -1])
+    found = replacements(inv).worst(np.ones(7), law)
+    # inside each of three groups, of which one is under no total, and between every two of them
+    assert found.shape[0] == 6
 
 
 def test_every_addition_is_tried_and_alike_ones_once():

@@ -63,17 +63,33 @@ def test_classes_are_all_choices_of_kinds():
     assert found.complete
     sizes = np.sort(abs(found.differences) @ exposure)
     assert sizes.tolist() == sorted(a + b for a in (5, 4, 3) for b in (6, 2))
-    assert not series(inv, periods=1).classes(exposure).complete
+    one = series(inv, periods=1).classes(exposure)
+    assert one.complete
+    assert np.sort(abs(one.differences) @ exposure).tolist() == [2, 3, 4, 5, 6]
 
 
-def test_a_loss_that_does_not_add_up_is_refused():
+def test_where_the_order_depends_on_epsilon_all_kinds_are_tried_or_none():
     def law(rows):
-        return ProfileLoss(lambda e: np.zeros(rows.shape[0]), np.full(rows.shape[0], np.inf))
+        return ProfileLoss(lambda e: np.zeros(rows.shape[0]), np.full(rows.shape[0], 1.0))
 
     inv = invariant([0, 0, 0, 0, 1, 1], [1, 1, 2, 2, 1, 1])
-    with pytest.raises(cdp.UnsupportedError, match=r"^`series` needs a loss that adds up"):
-        series(inv).worst(np.ones(6), law)
-    assert series(invariant([0, 0, 1, 1])).worst(np.ones(4), law).nnz == 4
+    assert series(inv).worst(np.ones(6), law).shape[0] == 2  # either weight of the first group
+    assert series(invariant([0, 0, 1, 1])).worst(np.ones(4), law).shape[0] == 1
+    uneven = invariant([0, 0, 0, 1, 1, 2, 2, 2, 2])
+    assert series(uneven).by_block and not series(uneven, periods=2).by_block
+    assert series(uneven, periods=2).worst(np.ones(9), law).shape[0] == 3
+    many = invariant(np.repeat(np.arange(40), 2))
+    with pytest.raises(cdp.UnsupportedError, match=r"more ways than can be tried"):
+        series(many, periods=20).worst(np.ones(80), law)
+
+
+def test_where_nothing_is_known_the_most_exposed_are_given():
+    def law(rows):
+        raise cdp.UnsupportedError
+
+    inv = invariant([0, 0, 0, 1, 1, 1])
+    v = series(inv, periods=1).worst(np.array([1.0, 1, 1, 3, 2, 1]), law).toarray()
+    assert v.tolist() == [[0, 0, 0, 1, -1, 0]]
 
 
 def test_a_query_needs_both_signs_of_every_part():

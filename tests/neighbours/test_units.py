@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 
 import cdp_views as cdp
+from cdp_views.loss import ProfileLoss
 from cdp_views.neighbours import relocations
 from cdp_views.neighbours.best_pair import best_pair
 
@@ -97,6 +98,18 @@ def test_a_known_law_is_recognised_so_that_few_pairs_are_tried():
         assert nb.worst(1 / sigma, law).shape[0] <= 3
     form = rng.normal(size=(40, 40))
     assert nb.worst(1 / sigma, normal(form @ form.T)).shape[0] == 40 * 39 // 2
+
+
+@pytest.mark.parametrize("unit", ["total", "whole"])
+def test_where_the_order_depends_on_epsilon_one_of_every_kind_is_given(unit):
+    def law(rows):
+        return ProfileLoss(lambda e: np.zeros(rows.shape[0]), np.full(rows.shape[0], 1.0))
+
+    inv, exposure = invariant([0, 0, 0, 1, 1, 2, 2], [1.0, 1, 2, 1, 1, 1, 1]), np.ones(7)
+    nb = relocations(inv, unit=unit)
+    # of the first group the equal weights and the unequal ones; each other group may lie otherwise
+    assert nb.worst(exposure, law).shape[0] == 4
+    assert nb.classes(exposure).differences.shape[0] == 3
 
 
 def test_the_best_pair_is_exact_and_ties_end_the_search():
