@@ -14,7 +14,6 @@ from cdp_views.loss.base import Kind, Loss
 from cdp_views.loss.conversions import delta_of_rho
 from cdp_views.loss.gaussian import GaussianLoss
 from cdp_views.loss.gaussian_dp import delta_of_mu
-from cdp_views.loss.profile import ProfileLoss
 
 _POINTS = 2048
 _MOST_CELLS = 2**17
@@ -90,12 +89,68 @@ def at_worst(law: Loss) -> Loss:
     law = law.take(law.frontier())
     if np.size(law.sup) == 1:
         return law
-    return ProfileLoss(
-        lambda epsilon: law.delta(epsilon).max(axis=-1, keepdims=True),
-        np.array([np.max(law.sup)]),
-        law.sup_kind,
-        law.kind,
-    )
+    return WorstLoss(law)
+
+
+@dataclass(frozen=True, eq=False)
+class WorstLoss(Loss):
+    """The largest of m laws in each number asked for: one law that dominates them all.
+
+    Args:
+      law: of m differences.
+
+    Example:
+      >>> from cdp_views.loss import BoundedLoss
+      >>> WorstLoss(BoundedLoss([1.0, 2.0])).sup.tolist()
+      [2.0]
+    """
+
+    law: Loss
+
+    @property
+    def kind(self) -> Kind:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """That of the m laws."""
+        return self.law.kind
+
+    @property
+    def sup(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """(1,) the largest."""
+        return np.max(self.law.sup, keepdims=True)
+
+    @property
+    def sup_kind(self) -> Kind:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """That of the m laws."""
+        return self.law.sup_kind
+
+    @override
+    def delta(self, epsilon: float | np.ndarray) -> np.ndarray:
+        return self.law.delta(epsilon).max(axis=-1, keepdims=True)
+
+    @override
+    def epsilon(self, delta: float | np.ndarray) -> np.ndarray:
+        return self.law.epsilon(delta).max(axis=-1, keepdims=True)
+
+    @override
+    def renyi(self, alpha: float) -> np.ndarray:
+        return self.law.renyi(alpha).max(keepdims=True)
+
+    @property
+    @override
+    def zcdp(self) -> np.ndarray:
+        return self.law.zcdp.max(keepdims=True)
+
+    @property
+    @override
+    def gdp(self) -> np.ndarray:
+        return self.law.gdp.max(keepdims=True)
+
+    @override
+    def tradeoff(self, type_one: float | np.ndarray) -> np.ndarray:
+        return self.law.tradeoff(type_one).min(axis=-1, keepdims=True)
+
+    @override
+    def take(self, indices: np.ndarray) -> Self:
+        return self
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,7 +73,7 @@ def compose(
         worst=worst,
         sensitivity=max(loss.sensitivity for loss in losses),
         neighbours=losses[0].neighbours,
-        scope=_scope(len(losses), times, added),
+        scope=_scope(len(losses), times, added, [loss.scope for loss in losses]),
         regime=" / ".join(dict.fromkeys(loss.regime for loss in losses if loss.regime)),
     )
 
@@ -180,7 +180,9 @@ def _same(a: sparse.csr_array, b: sparse.csr_array) -> bool:
     return a.shape == b.shape and abs(a - b).sum() == 0
 
 
-def _scope(count: int, times: Sequence[int] | None, added: list[int | None]) -> str:
+def _scope(
+    count: int, times: Sequence[int] | None, added: list[int | None], each: list[str]
+) -> str:
     total = count if times is None else sum(times)
     text = f"{total} releases together, relative to all totals that they publish"
     later = [
@@ -190,4 +192,4 @@ def _scope(count: int, times: Sequence[int] | None, added: list[int | None]) -> 
         for k, new in enumerate(added)
         if k and new != 0
     ]
-    return "; ".join([text, *later])
+    return "; ".join([text, *later, *dict.fromkeys(part for part in each if part)])

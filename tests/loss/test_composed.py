@@ -15,6 +15,7 @@ from cdp_views.loss import (
     at_worst,
     compose_losses,
     delta_of_mu,
+    delta_of_rho,
 )
 from cdp_views.loss.composed import ComposedLoss
 
@@ -68,7 +69,8 @@ def test_two_laplace_cells():
     want = np.array([two_laplace_cells(e) for e in (0, 0.5, 1, 1.5)])
     assert (got >= want).all()
     np.testing.assert_allclose(got, want, rtol=1e-6)
-    np.testing.assert_allclose(want, [0.4482, 0.3505, 0.2418, 0.1238], atol=5e-4)  # mathematics.md §4
+    known = [0.4482, 0.3505, 0.2418, 0.1238]  # mathematics.md §4
+    np.testing.assert_allclose(want, known, atol=5e-4)
     assert (law.kind, law.sup_kind, law.sup.tolist()) == ("bound", "exact", [2.0])
     assert law.delta(2.0)[0] == 0
     again = compose_losses([laplace(1.0), laplace(1.0)])
@@ -131,7 +133,31 @@ def test_the_worst_at_each_epsilon_is_one_law():
     assert worst.sup.tolist() == [2.0]
     for epsilon in [0.0, 0.9, 1.5]:
         assert worst.delta(epsilon)[0] == law.delta(epsilon).max()
+    assert worst.epsilon(0.05)[0] == law.epsilon(0.05).max()
+    assert worst.zcdp[0] == law.zcdp.max() and worst.gdp[0] == law.gdp.max()
+    assert worst.renyi(2.0)[0] == law.renyi(2.0).max()
+    assert worst.tradeoff(0.1)[0] == law.tradeoff(0.1).min()
     assert at_worst(GaussianLoss([1.0, 3.0])).mu.tolist() == [3.0]
+
+
+def test_rho_of_the_parts_is_kept():
+    """Two differences, each with a ρ of its own and no largest loss: ρ adds, δ is bounded by it."""
+    two = compose_losses([at_worst(_BothRows())], [3])
+    assert two.zcdp[0] == pytest.approx(3 * 0.5)
+    assert two.delta(2.0)[0] <= delta_of_rho(1.5, 2.0) * (1 + 1e-12)
+
+
+class _BothRows(ProfileLoss):
+    def __init__(self):
+        super().__init__(lambda e: delta_of_rho(np.array([0.1, 0.5]), e), np.full(2, np.inf))
+
+    @property
+    def zcdp(self):
+        return np.array([0.1, 0.5])
+
+    def take(self, indices):
+        assert len(indices) == 2
+        return self
 
 
 def test_notions_add_up():
