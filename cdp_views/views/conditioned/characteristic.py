@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array
 from jax.scipy.special import logsumexp
 from numpyro.distributions import constraints
+from scipy import special
 from scipy.interpolate import CubicHermiteSpline
 
 from cdp_views import _checks
@@ -65,6 +66,34 @@ def _(_mixing: Rayleigh) -> Callable[[Array], Array]:
 @log_mgf_of.register
 def _(_mixing: DoubledKolmogorov) -> Callable[[Array], Array]:
     return shifted.logistic
+
+
+def mean_log_base(mixing: Mixing) -> Callable[[np.ndarray], np.ndarray] | None:
+    """x ↦ E[log p(s·Z) e^{x s·Z}]/E e^{x s·Z} on the host, where there is a formula.
+
+    For a density ∝ w^a it is the slope in a of log ∫ w^a e^{xz} dz. x is complex, and imaginary for
+    Student-t, where that integral is a Bessel function of the order a − ½.
+    """
+    if isinstance(mixing, Rayleigh):
+        return lambda x: -math.log(2) - (1 + x * x) / (1 - x * x)
+    if isinstance(mixing, DoubledKolmogorov):
+        return lambda x: special.digamma(1 + x) + special.digamma(1 - x) - 2 * special.digamma(2)
+    if isinstance(mixing, InverseChi) and np.size(mixing.df) == 1:
+        return partial(_mean_log_student, float(np.asarray(mixing.df).reshape(())))
+    return None
+
+
+def _mean_log_student(df: float, x: np.ndarray) -> np.ndarray:
+    a, y = (df + 1) / 2, math.sqrt(df) * np.abs(np.imag(x))
+    step, safe = 1e-3, np.maximum(y, 1e-5)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        log_k = [np.log(special.kve(a - 0.5 + i * step, safe)) for i in (-2, -1, 1, 2)]
+        turn = (8 * (log_k[2] - log_k[1]) - (log_k[3] - log_k[0])) / (12 * step)
+        value = special.digamma(a) - np.log(safe / 2) - turn  # E log(1 + z²/df) e^{itz}/φ(t)
+    at_zero = special.digamma(a) - special.digamma(a - 0.5)
+    value = np.where((y > 1e-5) & np.isfinite(value), value, at_zero)
+    peak = special.gammaln(a) - special.gammaln(df / 2) - 0.5 * math.log(math.pi * df)
+    return peak - a * value
 
 
 # characteristic functions

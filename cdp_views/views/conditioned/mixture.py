@@ -1,5 +1,6 @@
 """Conditioned Student-t, logistic and other scale mixtures, and any of them at a given total."""
 
+import warnings
 from functools import partial
 from typing import Any, final
 
@@ -21,6 +22,10 @@ from cdp_views.views.conditioned.scales import ConditionedScales
 
 _SMALLEST = 1e-3  # chance of acceptance at a given total
 _ROUNDS = 20_000
+_FAR = (
+    "`total` is so far from loc's own that exact draws are kept less than once in 1000. Move loc "
+    "nearer to it, or draw with NUTS: log_prob is exact."
+)
 _WORST = 1e-6  # relative error of a normaliser that is let through
 
 
@@ -94,8 +99,11 @@ class ConditionedMixture(ConditionedScales):
         return law_of.draw_squares(two, self.mixing, a)
 
     def _squares_at(self, key: Array, shape: tuple[int, ...], tau: Array) -> tuple[Array, Array]:
-        """λ²s² under the law at τ, by rejection from the law at 0, group by group."""
-        self._require_chance()
+        """λ²s² under the law at τ, by rejection from the law at 0, group by group.
+
+        NaN, and a warning, for a traced total so far out that `_SMALLEST` is not reached.
+        """
+        hopeless = self._require_chance()
         groups, dtype = self.groups, jnp.result_type(float)
         lam, b = jnp.asarray(proper(self.scale), dtype), groups._weights_like(dtype)
         rows = (*shape[:-1], groups.rank)
@@ -115,24 +123,26 @@ class ConditionedMixture(ConditionedScales):
         def unfinished(state: tuple[Array, ...]) -> Array:
             return ~jnp.all(state[2]) & (state[3] < _ROUNDS)
 
-        start = (key, jnp.ones(shape, dtype), jnp.zeros(rows, bool), jnp.asarray(0))
+        out = jnp.broadcast_to(hopeless, rows)
+        start = (key, jnp.ones(shape, dtype), out, jnp.asarray(0))
         _, variance, done, _ = lax.while_loop(unfinished, again, start)
-        lost = groups.segments.spread((~done).astype(dtype)) > 0
+        lost = groups.segments.spread((out | ~done).astype(dtype)) > 0
         return jnp.where(lost, jnp.nan, variance), tau
 
-    def _require_chance(self) -> None:
-        """f(τ)/f(0) is the chance that scales are kept."""
-        if not _checks.is_concrete(self.nodes, self.scale, self.mixing):
-            return
-        at_zero = _exact_nodes(self.groups, self.mixing, self.scale, None).log_f
-        chance = np.exp(np.asarray(self.nodes.log_f) - np.asarray(at_zero))
-        chance = np.where(np.asarray(self.groups.segments.sizes) == 1, 1, chance)
-        if np.min(chance, initial=1) < _SMALLEST:
-            raise self._refuse(
-                "sample",
-                "`total` is so far from loc's own that exact draws are kept less than once in "
-                "1000. Move loc nearer to it, or draw with NUTS: log_prob is exact.",
-            )
+    def _require_chance(self) -> Array:
+        """Which groups' f(τ)/f(0), the chance that scales are kept, is too small: (…, G)."""
+        if _checks.is_concrete(self.nodes, self.scale, self.mixing):
+            at_zero = _exact_nodes(self.groups, self.mixing, self.scale, None).log_f
+        else:
+            scale = jnp.asarray(proper(self.scale))
+            at_zero = _nodes(self.groups, self.mixing, scale, None).log_f
+        far = jnp.asarray(self.nodes.log_f) - jnp.asarray(at_zero) < np.log(_SMALLEST)
+        far = far & (self.groups.segments.sizes > 1)
+        if not _checks.is_concrete(far):
+            jax.debug.callback(_warn_if, jnp.any(far))
+        elif np.any(np.asarray(far)):
+            raise self._refuse("sample", _FAR)
+        return far
 
     def _log_density(self, noise: Array) -> Array:
         groups, dtype = self.groups, noise.dtype
@@ -211,8 +221,37 @@ class ConditionedMixture(ConditionedScales):
         return lam, tau, self.groups._weights_like(lam.dtype)
 
     def entropy(self) -> Array:
-        """Not in closed form."""
-        raise self._refuse("entropy", "Estimate it as the mean of −log_prob over draws.")
+        """Differential entropy on the subspace, in nats: (…); not of a ScaleMixture.
+
+        Σ_g [log f(τ) + ½ log|b|²] − Σ_i E log p_i(x_i), each cell's mean by the nodes of f.
+        """
+        height = law_of.mean_log_base(self.mixing)
+        if height is None or not _checks.is_concrete(self.nodes, self.scale, self.mixing):
+            raise self._refuse("entropy", "Estimate it as the mean of −log_prob over draws.")
+        return jnp.broadcast_to(jnp.asarray(self._exact_entropy(height)), self.batch_shape)
+
+    @in_float64
+    def _exact_entropy(self, height: Any) -> np.ndarray:
+        groups, seg = self.groups, self.groups.segments
+        lam = np.broadcast_to(self.scale, (*np.shape(self.scale)[:-1], groups.n))
+        c, labels = np.asarray(_c(groups, float64(lam))), np.asarray(seg.labels)
+        member = labels < seg.count
+        of = np.where(member, labels, 0)
+        mean = np.zeros(c.shape)
+        if seg.count:
+            for z, weight in zip(*map(np.asarray, self.nodes[:2]), strict=True):
+                mean = mean + (weight[..., of] * height(c * z[..., of])).real
+        cells = np.where(member, mean, np.real(height(np.zeros(())))) - np.log(lam)
+        many = np.asarray(seg.sizes) > 1
+        moving = ~member if not seg.count else np.where(member, many[of], True)
+        norm = np.log(np.asarray(groups._norm2(groups._weights_like(np.float64))))
+        constant = np.where(many, np.asarray(self.nodes.log_f) + norm / 2, 0)
+        return np.sum(constant, -1) - np.sum(np.where(moving, cells, 0), -1)
+
+
+def _warn_if(far: Any) -> None:
+    if np.any(far):
+        warnings.warn(f"Draws of cdp.Conditioned are NaN: {_FAR}", stacklevel=2)
 
 
 @partial(jax.jit)

@@ -123,8 +123,16 @@ class ImagedMixture(PushedView):
         return fibre.log_prob_estimate(self, value, key, draws=draws)
 
     def entropy(self) -> Array:
-        """Not in closed form."""
-        raise self._refuse("entropy", "Estimate it as the mean of −log_prob over draws.")
+        """Differential entropy, in nats: where one cell of every group takes its residual (…).
+
+        All others then keep the base's noise: the sum of their entropies, and of log |b_m|/|b|.
+        """
+        constant = moves.log_scale_of_single_moves(self.invariant, self._push.law.move)
+        if constant is None or not hasattr(self.unit, "entropy"):
+            raise self._refuse("entropy", "Estimate it as the mean of −log_prob over draws.")
+        scale = jnp.asarray(proper(self.scale))
+        cells = jnp.where(self._push.law.move.u == 0, self.unit.entropy() + jnp.log(scale), 0)
+        return jnp.broadcast_to(jnp.sum(cells, -1) - constant, self.batch_shape)
 
     def deviation(self, workload: Any = None) -> Any:
         """Not exact for this noise: evaluators estimate it from draws when given `key=`."""
