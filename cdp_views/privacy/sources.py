@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 from scipy import sparse
 
@@ -101,14 +100,10 @@ def _density(view: Any, loc: np.ndarray) -> Callable[[np.ndarray], np.ndarray] |
     """y (r, n) ↦ log-density (r,), −inf outside the support; None where it has none."""
     if not callable(getattr(view, "log_prob", None)):
         return None
-    log_prob: Any = jax.jit(lambda y: view.log_prob(y))
     try:
-        shape = np.shape(log_prob(loc[None]))
+        shape = np.shape(view.log_prob(loc[None]))
     except NotImplementedError:
         return None
-    except jax.errors.JAXTypeError:  # a stranger's, written in NumPy
-        log_prob = view.log_prob
-        shape = np.shape(log_prob(loc[None]))
     if shape != (1,):
         raise ValueError(
             f"`mechanism` must give one log-density a draw; got shape {shape} for one draw. "
@@ -119,7 +114,7 @@ def _density(view: Any, loc: np.ndarray) -> Callable[[np.ndarray], np.ndarray] |
         with warnings.catch_warnings():
             # A neighbour's value outside the support is meant: its density is zero there.
             warnings.filterwarnings("ignore", "Out-of-support values")
-            value = np.asarray(log_prob(y), dtype=np.float64)
+            value = np.asarray(view.log_prob(y), dtype=np.float64)
         if not hasattr(view, "support"):
             return value
         inside = np.asarray(view.support(y)).reshape(len(y), -1).all(axis=1)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from cdp_views.privacy import PrivacyLoss
-from cdp_views.privacy.error_rates import profile_curve
 from cdp_views.report.rows import percent
 
 if TYPE_CHECKING:
+    # this room draws tables without JAX, which privacy needs
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from cdp_views.privacy import PrivacyLoss
 
 # Okabe & Ito (2008): told apart with any colour vision. Widths let lines under others show.
 _STYLE: dict[str, dict[str, Any]] = {
@@ -30,7 +31,7 @@ _FINE = 801
 
 
 def profile_curves(
-    losses: Mapping[str | tuple[str, str], PrivacyLoss], *, epsilon: Any = None
+    losses: "Mapping[str | tuple[str, str], PrivacyLoss]", *, epsilon: Any = None
 ) -> xr.Dataset:
     """δ(ε) and the trade-off curve of several privacy losses, for `profile_figure`.
 
@@ -245,7 +246,7 @@ def _title(curves: xr.Dataset) -> str:
     return "\n".join([*lines, "; ".join(words[kind] for kind in words if kind in kinds)])
 
 
-def _grid(laws: list[PrivacyLoss]) -> np.ndarray:
+def _grid(laws: "list[PrivacyLoss]") -> np.ndarray:
     """From 0 to where every δ is below 0.005, or at most 20."""
     most = max(law.epsilon(0.005) for law in laws)
     sup = max((law.pure_epsilon for law in laws if np.isfinite(law.pure_epsilon)), default=0.0)
@@ -253,7 +254,7 @@ def _grid(laws: list[PrivacyLoss]) -> np.ndarray:
 
 
 def _curves(
-    law: PrivacyLoss, grid: np.ndarray, type_one: np.ndarray
+    law: "PrivacyLoss", grid: np.ndarray, type_one: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """δ (3, e) and type II errors (3, t): the curve and the ends of its band."""
     none = np.full((2, 1), np.nan)
@@ -262,6 +263,8 @@ def _curves(
         ends = [none * np.ones(len(axis)) for axis in (grid, type_one)]
         curve = np.asarray(law.tradeoff(type_one))
         return np.vstack([delta, ends[0]]), np.vstack([curve, ends[1]])
+    from cdp_views.privacy.error_rates import profile_curve
+
     fine = np.linspace(0.0, grid[-1], _FINE)
     delta = np.stack([_with_band(law, float(e)) for e in fine], axis=1)
     # more loss means fewer errors
@@ -269,7 +272,7 @@ def _curves(
     return np.stack([np.interp(grid, fine, row) for row in delta]), np.stack(lines)
 
 
-def _with_band(law: PrivacyLoss, epsilon: float) -> list[float]:
+def _with_band(law: "PrivacyLoss", epsilon: float) -> list[float]:
     value = law.delta(epsilon)
     band = getattr(law.law, "delta_band", None)
     if band is not None:
