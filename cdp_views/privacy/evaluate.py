@@ -108,6 +108,10 @@ def privacy_loss(
     worst = name_difference(differences, int(rows[_worst(law)]), inv)
     if rest is not None and law.kind != "estimate":
         law = JoinedLoss([law, rest])
+    if law.kind == "estimate":  # of the few differences that were drawn
+        pairs = Pairs(law, sparse.csr_array(differences[rows]), inv)
+    else:
+        pairs = Pairs(every, differences, inv, _exposure_or_none(view, neighbours.n))
     note = view.loss_scope(differences) if hasattr(view, "loss_scope") else ""
     return PrivacyLoss(
         law=law,
@@ -116,7 +120,7 @@ def privacy_loss(
         neighbours=neighbours.describe(),
         scope="; ".join(part for part in (scope, note) if part),
         regime=regime,
-        pairs=Pairs(every, differences, inv, _exposure_or_none(view, neighbours.n)),
+        pairs=pairs,
     )
 
 

@@ -87,6 +87,17 @@ def test_a_result_without_them_says_so():
         loss.by_pair()
 
 
+def test_an_estimate_shows_what_was_drawn(key):
+    inv = cdp.totals([0, 0, 0, 1, 1, 1])
+    view = cdp.Imaged(dist.Laplace(np.zeros(6), np.array([1.0, 1, 2, 1, 2, 2])), inv)
+    loss = cdp.privacy_loss(view, cdp.relocations(inv), key=key, draws=500)
+    table = loss.by_pair(0.5)
+    assert set(table.kind) == {loss.kind} == {"estimate"}
+    assert_allclose(table.delta.max(), loss.delta(0.5))
+    worst = table[table.cells == loss.worst.cells]
+    assert_allclose(worst.pure_epsilon, loss.pure_epsilon)
+
+
 def test_laws_side_by_side():
     parts = [GaussianLoss(np.array([1.0, 0.5])), BoundedLoss(np.array([0.4, 2.0]))]
     law = JoinedLoss(parts)
