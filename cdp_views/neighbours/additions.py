@@ -10,7 +10,7 @@ from scipy import sparse
 from cdp_views.neighbours._arguments import cells_of, records_of
 from cdp_views.neighbours.base import Neighbours, check_exposure
 from cdp_views.neighbours.classes import Classes, alike, alike_in
-from cdp_views.neighbours.groups import rows_of
+from cdp_views.neighbours.groups import group_of, rows_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,12 +42,16 @@ class Additions(Neighbours):
         most: int = 1_000,
         apart: np.ndarray | None = None,
     ) -> Classes:
-        """One cell of every exposure in every kind of group; without `inv`, of every exposure."""
+        """One cell of every exposure in every group; without `inv`, of every exposure.
+
+        Groups of like cells may lie at other distances from totals fixed in advance: unless `apart`
+        tells which do, each stands for itself.
+        """
         exposure = check_exposure(exposure, self.n)
         if inv is None:
             kind = alike_in(np.full(self.n, -1), np.ones(self.n), exposure, apart)
         else:
-            kind = alike(exposure, inv, apart)
+            kind = alike(exposure, inv, group_of(inv) if apart is None else apart)
         first = np.unique(kind, return_index=True)[1]
         return Classes.of(sparse.csr_array(self.shortlist()[first]), exposure, most=most)
 

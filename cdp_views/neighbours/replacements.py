@@ -83,12 +83,16 @@ class Replacements(Neighbours):
         most: int = 1_000,
         apart: np.ndarray | None = None,
     ) -> Classes:
-        """One for every two exposures in every kind of group, and in every two kinds of groups."""
+        """One for every two exposures in every group and in every two groups.
+
+        Groups of like cells may lie at other distances from totals fixed in advance: unless `apart`
+        tells which do, each stands for itself.
+        """
         exposure, group = check_exposure(exposure, self.n), self.group
         if inv is None:
             kind = alike_in(group, np.ones(self.n), exposure, apart)
         else:
-            kind = alike(exposure, inv, apart)
+            kind = alike(exposure, inv, group if apart is None else apart)
         first, second, beyond = _inside(group, kind, exposure, most)
         one, two, also = _across(group, kind, exposure, most)
         rows = self._rows(np.append(first, one), np.append(second, two))

@@ -81,3 +81,14 @@ def test_a_person_in_two_columns():
     for M, want in ((one, 2), (both, 4)):
         nb = cdp.relocations(inv, contribution=M)
         assert cdp.privacy_loss(view, nb).mu ** 2 == pytest.approx(want, rel=1e-6)
+
+
+@pytest.mark.parametrize("unit", ["total", "whole"])
+def test_profiles_of_groups_of_several_sizes_do_not_rest_on_pure_epsilon(unit):
+    labels, weights = [0, 0, 0, 1, 1, 1, 2, 2], [1.0, 1, 2, 1, 1, 1, 1, 1]
+    inv = cdp.totals(labels, weights=weights)
+    view = cdp.Conditioned(dist.Laplace(jnp.zeros(8), 2.0), inv)
+    every = cdp.differences(every_unit(invariant(labels, weights), unit))
+    got, want = (cdp.privacy_loss(view, nb) for nb in (cdp.relocations(inv, unit=unit), every))
+    for epsilon in (0.0, 0.5, 0.9):
+        assert got.delta(epsilon) == pytest.approx(want.delta(epsilon), rel=1e-9)
