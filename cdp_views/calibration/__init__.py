@@ -2,7 +2,7 @@
 
 from cdp_views.calibration.budget import Budget as Budget
 from cdp_views.calibration.calibrate import calibrate as calibrate
-from cdp_views.calibration.design import Design as Design
-from cdp_views.calibration.design import design as design
+from cdp_views.calibration.designing import Design as Design
+from cdp_views.calibration.designing import design as design
 from cdp_views.calibration.equal import EqualProfile as EqualProfile
 from cdp_views.calibration.equal import equal_profile as equal_profile
