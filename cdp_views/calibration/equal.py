@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cdp_views.calibration.calibrate import calibrate
+from cdp_views.calibration.calibrating import calibrate
 from cdp_views.neighbours import Neighbours
 from cdp_views.privacy import PrivacyLoss, privacy_loss
 
