@@ -40,7 +40,8 @@ def estimate_loss(
     Args:
       view: anything with `sample(key, shape)` and `log_prob`, normalised or not; outside
         `view.support`, where there is one, its density is taken as zero. A view that knows a
-        shorter way offers `loss_draws(key, differences, draws)`, (m, draws) on the host.
+        shorter way offers `loss_draws(key, differences, draws)`, (m, draws) on the host; one of
+        symmetric noise whose density is only estimated `loss_estimates`, that and coarser ones.
       differences: (m, n), in units of the counts.
       key: JAX key.
       draws: draws of the view, r.
@@ -57,19 +58,20 @@ def estimate_loss(
     _check_able(view, int(draws), differences.shape[1])
     first, second = jax.random.split(key)
     candidates = _candidates(view, differences, bounded)
-    both = 2 if bounded is None else 1
+    symmetric = bounded is not None or hasattr(view, "loss_estimates")
+    both = 1 if symmetric else 2
     if len(candidates) > _ESTIMATED:
         tried = _signed(differences[candidates], both)
-        pilot = _draws_of_loss(view, tried, first, min(_PILOT, int(draws)))
+        pilot, _ = _draws_of_loss(view, tried, first, min(_PILOT, int(draws)))
         guess = SampledLoss(pilot).guess_rate.reshape(both, -1).max(axis=0)
         order = np.argsort(-guess, kind="stable")
         # Entry 0 has the largest sup: it stays, as pure epsilon is taken from it.
         candidates = candidates[np.unique(np.append(0, order[order > 0][: _ESTIMATED - 1]))]
     tried = _signed(differences[candidates], both)
-    losses = _draws_of_loss(view, tried, second, int(draws))
+    losses, coarse = _draws_of_loss(view, tried, second, int(draws))
     rows = np.tile(candidates, both)
     if bounded is None:
-        return SampledLoss(losses), rows
+        return SampledLoss(losses, symmetric=symmetric, coarse=coarse), rows
     # what is proved of our own noise is proved both ways: it is symmetric
     law = SampledLoss(losses, bounded.sup[candidates], bounded.sup_kind, symmetric=True)
     return law, rows
@@ -89,7 +91,7 @@ def exposure_of(view: Any, n: int) -> np.ndarray:
 
 
 def _check_able(view: Any, draws: int, n: int) -> None:
-    if hasattr(view, "loss_draws"):
+    if hasattr(view, "loss_draws") or hasattr(view, "loss_estimates"):
         n = 1
     elif not (
         callable(getattr(view, "sample", None)) and callable(getattr(view, "log_prob", None))
@@ -141,10 +143,14 @@ def _signed(differences: sparse.csr_array, both: int) -> sparse.csr_array:
     return sparse.csr_array(sparse.vstack([differences, -differences][:both]))
 
 
-def _draws_of_loss(view: Any, differences: sparse.csr_array, key: Any, draws: int) -> np.ndarray:
-    """(m, draws), in batches that fit in memory."""
+def _draws_of_loss(
+    view: Any, differences: sparse.csr_array, key: Any, draws: int
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """(m, draws), in batches that fit in memory; and coarser ones where densities are estimated."""
+    if hasattr(view, "loss_estimates"):
+        return view.loss_estimates(key, differences, draws)
     if hasattr(view, "loss_draws"):
-        return np.asarray(view.loss_draws(key, differences, draws), dtype=np.float64)
+        return np.asarray(view.loss_draws(key, differences, draws), dtype=np.float64), None
     shape: Any = differences.shape
     m, n = shape
     batches = -(-draws * n // _AT_ONCE)
@@ -163,7 +169,7 @@ def _draws_of_loss(view: Any, differences: sparse.csr_array, key: Any, draws: in
         part = slice(batch * size, (batch + 1) * size)
         for row in range(m):
             losses[row, part] = here - _log_prob(view, y - differences[[row]].toarray(), size)
-    return losses[:, :draws]
+    return losses[:, :draws], None
 
 
 def _log_prob(view: Any, y: np.ndarray, size: int) -> np.ndarray:

@@ -244,3 +244,16 @@ def test_the_normal_views_stay_exact(key):
     with jax.enable_x64(True):
         view = cdp.Conditioned(dist.Normal(jnp.zeros(2), 1.0), TWO)
     assert cdp.privacy_loss(view, PAIR, key=key).kind == "exact"
+
+
+@pytest.mark.slow
+def test_a_maximum_entropy_release_by_its_estimated_density(key):
+    """In a group of two it is Laplace noise on a line: one cell that moves by 1, 1 − e^{−½}."""
+    view = cdp.MaxEntropy(dist.Laplace(jnp.zeros(2), 1.0), TWO)
+    with pytest.raises(UnsupportedError, match="No guarantee is proved"):
+        cdp.privacy_loss(view, PAIR)
+    loss = cdp.privacy_loss(view, PAIR, key=key, draws=400)
+    want = 1 - np.exp(-0.5)
+    assert loss.kind == "estimate" and loss.pure_kind == "bound"
+    assert abs(loss.delta(0.0) - want) < 5 * loss.delta_stderr(0.0)
+    assert abs(loss.delta(0.0) - 1.4 * want) > 5 * loss.delta_stderr(0.0)  # negative control

@@ -11,10 +11,12 @@ from jax import Array, lax
 from cdp_views import _checks
 from cdp_views._segments import once
 from cdp_views.deviation import Deviation
+from cdp_views.invariants import Totals
 from cdp_views.noise import Mixing
 from cdp_views.precision.fibre import segmented_cumsum
 from cdp_views.views._mixture import MixtureView, disjoint, host_scale, is_disjoint
 from cdp_views.views.max_entropy.density import DensityEstimate, estimate
+from cdp_views.views.max_entropy.estimated import estimated_losses
 from cdp_views.views.max_entropy.marginal import loss_of_cell
 
 _MOST_ROUNDS = 1_000
@@ -196,6 +198,20 @@ class MaxEntropyCoupled(MaxEntropyMixture):
         # exchangeable cells that sum to 0: their covariance is fixed by the variance
         square = finite_second_moment(self) * jnp.asarray(self.scale) ** 2
         return self.groups.equalize(square).covariance_product(jnp.asarray(x))
+
+    def loss_estimates(
+        self, key: Array, differences: Any, draws: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draws of the loss of every difference from estimated densities, fine and coarse."""
+        return estimated_losses(self, key, differences, draws)
+
+    def on_cells(self, part: Totals, scale: np.ndarray, cells: np.ndarray) -> "MaxEntropyCoupled":
+        """The same noise on some of the groups alone."""
+        n = self.invariant.n
+        mixing = jax.tree.map(lambda a: a[cells] if np.shape(a)[-1:] == (n,) else a, self.mixing)
+        return MaxEntropyCoupled(
+            part, np.zeros(part.n), scale[:1] if np.ptp(scale) == 0 else scale, (), mixing
+        )
 
     def loss(self, differences: Any, query: Any = None) -> Any:
         """Of a query of one cell alone, exactly the base's; of anything more nothing is proved."""
