@@ -9,6 +9,7 @@ import numpy as np
 from cdp_views.loss._arguments import nonnegative, probability
 from cdp_views.loss._inverse import smallest_epsilon
 from cdp_views.loss.base import Kind, Loss
+from cdp_views.precision.laplace_profile_sum import convolved
 
 Profile = Callable[[np.ndarray], np.ndarray]
 
@@ -71,6 +72,25 @@ class ProfileLoss(Loss):
         """
         delta, sup = np.broadcast_arrays(probability("delta", delta), self.sup)
         return np.where(delta > 0, smallest_epsilon(self.delta, delta, sup), sup)
+
+    def repeated(self, times: int) -> "ProfileLoss":
+        """The losses of `times` independent releases together, from above: a bound by 1e-6 or so.
+
+        For finite `sup`, and profiles that are the same both ways, as under symmetric noise.
+        """
+        laws = [self.take(np.array([j])) for j in range(self.sup.size)]
+        profiles = [
+            convolved(
+                [(lambda e, law=law: law.delta(e[..., None])[..., 0], float(law.sup[0]))] * times
+            )
+            for law in laws
+        ]
+
+        def profile(epsilon: np.ndarray) -> np.ndarray:
+            epsilon = np.broadcast_to(epsilon, np.broadcast_shapes(epsilon.shape, self.sup.shape))
+            return np.stack([f(epsilon[..., j]) for j, f in enumerate(profiles)], axis=-1)
+
+        return ProfileLoss(profile, times * self.sup, self.sup_kind, "bound")
 
     @override
     def take(self, indices: np.ndarray) -> Self:

@@ -76,6 +76,17 @@ def test_bad_supremum(sup):
         ProfileLoss(lambda e: 0 * e, sup)
 
 
+def test_two_releases_together():
+    """Two independent Laplace cells of one shift: 1 − e^{−x}(1 + min(x, a)/2), x = a − ε/2."""
+    law = one_cell().take(np.array([1, 0])).repeated(2)
+    assert law.kind == "bound" and law.sup.tolist() == [4.0, 1.0]
+    for epsilon in (0.0, 0.6):
+        a, x = SUP[[1, 0]], SUP[[1, 0]] - epsilon / 2
+        want = 1 - np.exp(-x) * (1 + np.minimum(x, a) / 2)
+        assert (law.delta(epsilon) >= want).all()
+        np.testing.assert_allclose(law.delta(epsilon), want, atol=2e-6)
+
+
 def test_the_ends():
     law = one_cell()
     assert law.delta(np.inf).tolist() == [0] * 4 and normal().delta(np.inf).tolist() == [0] * 3
