@@ -19,8 +19,11 @@ def test_the_parts_find_the_worst_pair(view, base):
     law, nb = view(base(np.zeros(120), SCALE), inv), cdp.exchanges(inv)
     every = law.loss(nb.shortlist(law.exposure))
     found = cdp.privacy_loss(law, nb)
-    assert_allclose(found.epsilon(1e-6), every.epsilon(1e-6).max(), rtol=1e-12)
-    assert len(nb.worst(law.exposure, law.loss).indptr) == 2
+    if base is dist.Normal:
+        assert_allclose(found.epsilon(1e-6), every.epsilon(1e-6).max(), rtol=1e-12)
+        assert len(nb.worst(law.exposure, law.loss).indptr) == 2
+    else:  # of 435 profiles any may be worst at some ε; pure ε tells them apart at once
+        assert_allclose(found.pure_epsilon, every.sup.max(), rtol=1e-12)
 
 
 def test_ten_thousand_groups():
