@@ -157,11 +157,11 @@ def _to_try(view: Any, neighbours: Neighbours, query: Any) -> _Tried:
     exposure = exposure_of(view, n) if neighbours.ordered else np.zeros(n)
     if law_of is None:
         return _Tried(sparse.csr_array(neighbours.shortlist(exposure)))
-    ordered = True
+    ordered, answer_of_parts = True, None
 
     def law(differences: sparse.csr_array) -> Loss:
-        nonlocal ordered
-        answer = law_of(differences)
+        nonlocal ordered, answer_of_parts
+        answer = answer_of_parts = law_of(differences)
         in_order = answer.additive() is not None or getattr(answer, "by_exposure", False)
         ordered = ordered and in_order
         return answer
@@ -171,8 +171,11 @@ def _to_try(view: Any, neighbours: Neighbours, query: Any) -> _Tried:
         found = sparse.csr_array(neighbours.worst(exposure, law))
         answer = law(found)
     except UnsupportedError:  # no law: what looks worst will be estimated, or refused
-        if found is None and ordered:
+        if found is None and answer_of_parts is None:
             raise
+        if found is None:  # too many to try one by one: pure ε still adds up over groups
+            found = sparse.csr_array(neighbours.worst(exposure, lambda v: _pure(law_of(v))))
+            return _Tried(found, _pure(law_of(found)))
     if found is not None and (ordered or neighbours.by_norm):
         return _Tried(found, answer)
     # these laws have no one order: every class of differences is tried, at each ε
@@ -225,6 +228,11 @@ def _law(
     many, tried = differences.shape[0], len(np.unique(rows))
     scope = f"estimated from {draws:,} draws, for {tried} of {many:,} differences that look worst"
     return estimate, estimate, rows, scope
+
+
+def _pure(law: Loss) -> Loss:
+    """What is proved from pure ε alone."""
+    return law if law.additive() is not None else BoundedLoss(law.sup, law.sup_kind)
 
 
 def _of_norm(law: Loss) -> Loss:
