@@ -20,6 +20,9 @@ class NormalDeviation(Deviation):
         bias: mean of each error, (q,), in counts.
         sd: standard deviation of each error, (q,), in counts; 0 for an error that is fixed.
 
+    Raises:
+        ValueError: figures that are not finite, an sd below 0, or a level outside (0, 1).
+
     Example:
         >>> NormalDeviation(bias=[0.0], sd=[2.0]).margin(0.90).round(4)  # 2 × 1.6449
         array([3.2897])

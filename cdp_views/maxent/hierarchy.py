@@ -118,7 +118,14 @@ def level_errors(inv: Invariant, levels: Mapping[str, Any], scale: Any) -> dict[
     Args:
         inv: what stays exact.
         levels: name ↦ an invariant or W (r, n), as in `level_scales`.
-        scale: σ of the finest cells, a number or (n,).
+        scale: σ of the finest cells, a number or (n,), in counts.
+
+    Returns:
+        Per level, (r,) in counts; 0 for a sum that is exact.
+
+    Raises:
+        InfeasibleError: no law with these scales keeps the totals.
+        ValueError: a scale that is not positive, or a level over other cells.
 
     Example:
         >>> import cdp_views as cdp

@@ -111,7 +111,10 @@ def solve_max_entropy(invariant: Invariant, scale: Any) -> MaxEntropySolution:
 
     Args:
         invariant: any invariant.
-        scale: σ, a number or (n,); 0 for a cell that is to be exact, too.
+        scale: σ, a number or (n,), in counts; 0 for a cell that is to be exact, too.
+
+    Returns:
+        The solution, feasible or not, with the precisions ν or a certificate.
 
     Raises:
         ValueError: for a scale < 0 or of the wrong shape.

@@ -77,6 +77,9 @@ class DiscreteLaplace(_Discrete):
         loc: whole numbers, any batch shape.
         scale: λ > 0, in counts, broadcast against `loc`.
 
+    Raises:
+        ValueError: a concrete scale that is not positive (by NumPyro's validation).
+
     Example:
         >>> import cdp_views as cdp
         >>> noise = cdp.DiscreteLaplace(0, 2.0)
@@ -173,12 +176,34 @@ LAWS: dict[str, type[DiscreteLaplace | DiscreteNormal]] = {
 
 
 def log_mass(family: str, x: Any, scale: Any) -> Array:
-    """Log-probability of the noise x, which must be whole: shapes broadcast."""
+    """Log-probability of the noise x, which must be whole: shapes broadcast.
+
+    Args:
+        family: "discrete-laplace" or "discrete-normal".
+        x: whole numbers, in counts.
+        scale: of the noise, in counts.
+
+    Returns:
+        In nats, −inf off the whole numbers.
+    """
     return LAWS[family](0, scale)._log_mass(x)
 
 
 def masses(family: str, scale: float) -> tuple[int, np.ndarray]:
-    """(low, p): the masses of low, low + 1, …, in float64; less than 1e-35 lies beyond."""
+    """(low, p): the masses of low, low + 1, …, in float64; less than 1e-35 lies beyond.
+
+    Args:
+        family: "discrete-laplace" or "discrete-normal".
+        scale: of the noise, in counts.
+
+    Returns:
+        The least whole number, and masses (w,) of sum 1.
+
+    Example:
+        >>> low, p = masses("discrete-laplace", 0.5)
+        >>> low + len(p) - 1 == -low, round(float(p[-low]), 4)  # tanh(1)
+        (True, 0.7616)
+    """
     wide = family == "discrete-laplace"
     width = int(np.ceil((80 if wide else 13) * scale)) + 1
     k = np.arange(-width, width + 1)

@@ -47,7 +47,24 @@ class Parts(NamedTuple):
 
 
 def parts(base: Any, n: int) -> Parts:
-    """Take a base over n cells apart, leaving NumPy float64 arrays on the host as they are."""
+    """Take a base over n cells apart, leaving NumPy float64 arrays on the host as they are.
+
+    Args:
+        base: a NumPyro distribution, scalar or with the n cells on its last axis.
+        n: number of cells.
+
+    Returns:
+        Family, loc, scale, batch shape and mixing law.
+
+    Raises:
+        UnsupportedError: a family that has no views.
+        ValueError: another number of cells, a loc that is not finite, a scale not positive.
+
+    Example:
+        >>> import numpyro.distributions as dist
+        >>> parts(dist.Laplace(0.0, 2.0), 3).family
+        'laplace'
+    """
     cells = over_cells(base, n)
     inner = cells
     while isinstance(inner, dist.Independent | dist.ExpandedDistribution):

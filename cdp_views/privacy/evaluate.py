@@ -176,7 +176,8 @@ def _to_try(view: Any, neighbours: Neighbours, query: Any) -> _Tried:
         if found is None:  # too many to try one by one: pure ε still adds up over groups
             found = sparse.csr_array(neighbours.worst(exposure, lambda v: _pure(law_of(v))))
             return _Tried(found, _pure(law_of(found)))
-    if found is not None and (ordered or neighbours.by_norm):
+    proved = neighbours.by_block and getattr(answer, "by_exposure", False)
+    if found is not None and (ordered or neighbours.by_norm or proved):
         return _Tried(found, answer)
     # these laws have no one order: every class of differences is tried, at each ε
     exposure = _exposure_or_none(view, n)

@@ -73,6 +73,9 @@ def read_release(path: str | PathLike[str]) -> "Release":
     Args:
         path: of the table; its metadata is `path`.json.
 
+    Returns:
+        The release, unchecked: call its `verify()`.
+
     Raises:
         FileNotFoundError: one of the two files is missing.
         ValueError: a file is unreadable, or the metadata is of another version.

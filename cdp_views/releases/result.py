@@ -33,6 +33,9 @@ class Release:
         metadata: what was done and what it guarantees; JSON types only.
         invariant: what holds exactly.
 
+    Raises:
+        ValueError: from `verify()`, where a total, a cell or the metadata were changed.
+
     Example:
         >>> import cdp_views as cdp
         >>> inv = cdp.totals(["a", "a", "b", "b"])

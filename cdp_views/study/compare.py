@@ -18,7 +18,7 @@ from cdp_views.privacy.estimate import DRAWS
 from cdp_views.report import records
 from cdp_views.study.alike import fingerprint_probes
 from cdp_views.study.comparison import Comparison
-from cdp_views.study.guess import guess_rate
+from cdp_views.study.guess import guess_rate, kind_together
 from cdp_views.study.mechanisms import NOT_PROVED, Mechanism, mechanisms
 from cdp_views.study.request import check_budget, check_kinds, scale_patterns
 from cdp_views.study.verdict import judge
@@ -254,7 +254,7 @@ def _calibrated(
     privacy["kind"] = loss.pure_kind if mechanism.pure else loss.kind
     privacy["guess_rate"], privacy["guess_rate_stderr"] = guess_rate(loss, tables)
     if np.isfinite(privacy["guess_rate"]):
-        privacy["guess_rate_kind"] = loss.kind
+        privacy["guess_rate_kind"] = kind_together(loss, tables)
     if hasattr(loss.law, "mu"):
         privacy["mu"] = loss.mu * np.sqrt(tables)
         privacy["rho"] = privacy["mu"] ** 2 / 2
@@ -324,10 +324,14 @@ def _estimated(table: pd.DataFrame, n: int) -> list[str]:
     notes = []
     if (table["error_kind"] == "estimate").any():
         notes.append(
-            f"Laplace noise: guess rates are estimated from {DRAWS:,} draws of the loss, margins "
-            f"and absolute errors of conditioned and imaged from {_estimate_draws(n):,} draws of "
-            "the noise; the columns that end in _stderr hold their standard errors. Scales, "
-            "guarantees and standard deviations are exact."
+            "Laplace noise: margins and absolute errors of conditioned and imaged are estimated "
+            f"from {_estimate_draws(n):,} draws of the noise; the columns that end in _stderr hold "
+            "their standard errors. Scales, guarantees and standard deviations are exact."
+        )
+    if (table["guess_rate_kind"] == "estimate").any():
+        notes.append(
+            f"Guess rates with a standard error are estimated from {DRAWS:,} draws of the loss; "
+            "the others are exact or, of several tables of Laplace noise, bounds from above."
         )
     if (table["guarantee"] == NOT_PROVED).any():
         notes.append(

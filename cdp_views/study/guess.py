@@ -11,8 +11,9 @@ _BATCHES = 20
 def guess_rate(loss: Any, tables: int) -> tuple[float, float]:
     """(1 + δ(0))/2 of `tables` independent releases, and its standard error (NaN where exact).
 
-    Losses of independent releases add: μ grows by √M for Normal noise. Elsewhere draws of the loss
-    are added, M different ones at a time; (NaN, NaN) where there are too few of them for that.
+    Losses of independent releases add: μ grows by √M for Normal noise, and where the profile is
+    known it is convolved, a bound from above (see `kind_together`). Elsewhere draws of the loss are
+    added, M different ones at a time; (NaN, NaN) where there are too few of them for that.
 
     Args:
         loss: a `PrivacyLoss` of one table.
@@ -24,6 +25,8 @@ def guess_rate(loss: Any, tables: int) -> tuple[float, float]:
         return float(ndtr(loss.mu * np.sqrt(tables) / 2)), np.nan
     if tables == 1:
         return loss.guess_rate, np.nan if loss.stderr is None else loss.stderr
+    if hasattr(loss.law, "repeated"):  # a profile: losses convolved, rounded up
+        return float(np.max(loss.law.repeated(tables).guess_rate)), np.nan
     if not hasattr(loss.law, "draws"):
         return np.nan, np.nan
     draws = loss.law.draws
@@ -39,3 +42,9 @@ def guess_rate(loss: Any, tables: int) -> tuple[float, float]:
     rates = (1 + told.mean(axis=-1)) / 2
     worst = int(np.argmax(rates))
     return float(rates[worst]), float(told[worst].std(ddof=1) / np.sqrt(_BATCHES) / 2)
+
+
+def kind_together(loss: Any, tables: int) -> str:
+    """Whether `guess_rate` of all tables is "exact", a "bound" or an "estimate"."""
+    convolved = tables > 1 and loss.kind == "exact" and hasattr(loss.law, "repeated")
+    return "bound" if convolved else loss.kind

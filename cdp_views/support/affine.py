@@ -33,6 +33,8 @@ class AffineSubspace(constraints.Constraint):
         >>> space = cdp.AffineSubspace(cdp.totals(["a", "a", "b"]), total=[3.0, 5.0])
         >>> bool(space([1.0, 2.0, 5.0])), bool(space([1.0, 2.5, 5.0]))
         (True, False)
+
+    Reference: docs/notation.md, "Reference measure".
     """
 
     event_dim = 1

@@ -26,6 +26,12 @@ def draws_in_chunks(
         noise: give X = Y − loc instead, by `sample_noise`, so that adding it to large counts can
             wait for float64.
 
+    Returns:
+        Draws (draws, …, n) in counts, NumPy, in the precision of JAX.
+
+    Raises:
+        ValueError: `draws` or `chunk` below 1, or a traced key.
+
     Example:
         >>> import cdp_views as cdp, jax, numpy as np, numpyro.distributions as dist
         >>> from cdp_views.views import draws_in_chunks

@@ -256,6 +256,10 @@ class ConditionedWithin(dist.Distribution):
 
         return by_directions
 
+    @classmethod
+    def infer_shapes(cls, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError  # NumPyro's default answers ((), ())
+
     def log_prob(self, value: Any, intermediates: Any = None) -> Array:
         """Log-density, with standard error `log_chance_stderr`; −inf off totals and bounds."""
         if self.sweeps:

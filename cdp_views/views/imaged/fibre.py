@@ -176,6 +176,9 @@ def observe_imaged(name: str, view: PushedView, value: Any) -> Any:
     Returns:
         The value.
 
+    Raises:
+        TypeError: a view that is not imaged, or of whole numbers.
+
     Example:
         >>> import cdp_views as cdp, numpyro, numpyro.distributions as dist
         >>> inv = cdp.linear([[1, 1, 1, 0], [0, 1, 1, 1]])

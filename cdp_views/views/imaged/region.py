@@ -95,6 +95,10 @@ class ImagedRegion(dist.Distribution):
         size = np.abs(x) @ abs(rows.matrix).T + np.abs(rows.lower)
         return x @ rows.matrix.T - rows.lower <= 1e-6 * np.maximum(size, 1e-300)
 
+    @classmethod
+    def infer_shapes(cls, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError  # NumPyro's default answers ((), ())
+
     def log_prob(self, value: Any, intermediates: Any = None) -> Any:
         """Refused: a projection onto a polyhedron has atoms on its faces."""
         raise _checks.UnsupportedError(
