@@ -144,7 +144,7 @@ def test_draws_of_the_loss(kind, inv, key):
         assert np.all(score > -5)  # proved for all
         if kind == "conditioned":  # one part, or three: exact, or from barely above
             assert np.all(score[1:] < 5) and view.loss(csr_array(v[1:3])).kind == "exact"
-    assert stats.ks_2samp(got[0], 1.15 * want).pvalue < 1e-6  # another difference's loss
+    assert stats.ks_2samp(got[0], 1.6 * want).pvalue < 1e-6  # another difference's loss
 
 
 def test_draws_are_float64_whatever_the_flag(key):
