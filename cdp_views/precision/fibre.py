@@ -32,15 +32,21 @@ def log_fibre_integral(x: Array, u: Array, rate: Array, segments: Segments) -> A
     rise = (2 * segmented_cumsum(weight, first) - whole) * gap  # F(next) − F(here)
     before = jnp.append(jnp.zeros_like(rise[..., :1]), rise[..., :-1], -1)
     height = segmented_cumsum(jnp.where(first, 0, before), first)  # F − F at the first breakpoint
-    height = height + seg.spread(seg.max(-height))  # F − min F
-    bottom = seg.max(jnp.where(height == 0, place, -jnp.inf))
-    lowest = seg.sum(weight * jnp.abs(place - seg.spread(bottom)))
+    # F − F at one lowest point: the same one in both of its terms, and others to its left or right
+    # by their order, or slopes are lost where points are equally low or lie on each other
+    low = height + seg.spread(seg.max(-height)) == 0
+    chosen = low & (segmented_cumsum(1.0 * low, first) == 1)
+    height = height - seg.spread(seg.sum(jnp.where(chosen, height, 0)))
+    bottom = seg.sum(jnp.where(chosen, place, 0))
+    side = jnp.where(chosen, 0, 2 * segmented_cumsum(1.0 * chosen, first) - 1)
+    lowest = seg.sum(weight * side * (place - seg.spread(bottom)))
 
-    # ∫ over one piece, from its lower end: gap · e^{−F} (1 − e^{−|rise|})/|rise|
-    size = jnp.abs(rise)
+    # ∫ over one piece, from its lower end: gap · e^{−F} (1 − e^{−size})/size, size = |rise| with a
+    # slope at 0 too
+    size = jnp.where(rise >= 0, rise, -rise)
     flat = size < 1e-4
     fall = jnp.where(flat, 1 - size / 2 + size**2 / 6, -jnp.expm1(-size) / jnp.where(flat, 1, size))
-    pieces = gap * jnp.exp(-jnp.minimum(height, height + rise)) * fall
+    pieces = gap * jnp.exp(-jnp.where(rise >= 0, height, height + rise)) * fall
     ends = jnp.exp(-height) / jnp.where(seg.member, whole, 1) * (1.0 * first + last)
     return jnp.log(seg.sum(pieces + ends)) - lowest
 

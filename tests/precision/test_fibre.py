@@ -173,3 +173,19 @@ def test_running_sums_start_again(precision):
     want = [1, 3, 6, 4, 9, 6]
     assert_allclose(running(x, first), want)
     assert_allclose(running(jnp.stack([x, 2 * x]), first), [want, 2 * np.array(want)])
+
+
+@pytest.mark.parametrize(
+    "x", [[0.0, 1, 2, 4], [0.0, 0, 0, 0], [1.0, 1, -2, -2]], ids=["flat", "zero", "ties"]
+)
+def test_slopes_where_several_points_are_equally_low(float64, x):
+    """Equal rates in an even group: the integrand has a flat top, and its slopes are smooth."""
+    seg, one = Segments.of(np.zeros(4, int), 1), np.ones(4)
+    x, step = np.array(x), 1e-4
+    got = slopes(x, one, one, seg)
+    assert_allclose(fibre(x, one, one, seg), [exact(x, one, one)], rtol=1e-13)
+    for which, slope in ((0, got[0]), (2, got[2])):
+        for i, e in enumerate(step * np.eye(4)):
+            up, down = ([x, one, one] for _ in range(2))
+            up[which], down[which] = up[which] + e, down[which] - e
+            assert_allclose(slope[i], (exact(*up) - exact(*down)) / (2 * step), atol=1e-7)
