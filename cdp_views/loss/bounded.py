@@ -25,6 +25,7 @@ class BoundedLoss(Loss):
     Args:
       sup: (m,) largest |L| of each difference, in nats, zero or more; infinite proves nothing.
       sup_kind: "exact" if the loss comes as near to `sup` as one likes, "bound" if it may not.
+      kind: "bound", or "estimate" where `sup` is one itself.
 
     Raises:
       ValueError: `sup` has a negative entry or one that is not a number.
@@ -80,7 +81,7 @@ class BoundedLoss(Loss):
 
     @override
     def take(self, indices: np.ndarray) -> Self:
-        return type(self)(self.sup[indices], self.sup_kind)
+        return type(self)(self.sup[indices], self.sup_kind, self.kind)
 
     @override
     def frontier(self) -> np.ndarray:

@@ -2,9 +2,8 @@
 
 import math
 import warnings
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self, override
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,10 +14,8 @@ from scipy import optimize, sparse
 
 from cdp_views import _checks
 from cdp_views._float64 import float64, in_float64
-from cdp_views.invariants import Invariant, Linear, Region, Totals
-from cdp_views.invariants.orthonormal import Orthonormal
+from cdp_views.invariants import Invariant, Region
 from cdp_views.loss import BoundedLoss
-from cdp_views.loss.base import Kind
 from cdp_views.noise import Mixing
 from cdp_views.noise.mixing import Rayleigh
 from cdp_views.noise.numerical import DoubledKolmogorov
@@ -27,6 +24,15 @@ from cdp_views.precision.pool import fill_parts
 from cdp_views.support import WithinRegion
 from cdp_views.views._mixture import host_scale
 from cdp_views.views.conditioned import characteristic as law_of
+from cdp_views.views.conditioned.region import (
+    Labels,
+    components,
+    directions_of,
+    groups_of,
+    inner_point,
+    of_rows,
+    require_a_table,
+)
 
 _SMALLEST = 1e-4  # chance of a part's bounds below which a Markov chain is used
 _HITS, _ENOUGH = 8, 2000
@@ -34,18 +40,6 @@ _MOST_DRAWS, _MOST_NUMBERS = 2**17, 2**26
 _RATIO_DRAWS = 2**14
 _CHAINS, _TRIAL, _MATCHINGS = 32, 600, 3
 _FEWEST, _MOST = 60, 2000  # sweeps behind each draw
-
-
-@dataclass(frozen=True, eq=False)
-class EstimatedBound(BoundedLoss):
-    """A bound of the loss that holds up to the standard errors of an estimated normaliser."""
-
-    sup_kind: Kind = "estimate"
-    kind: Kind = "estimate"
-
-    @override
-    def take(self, indices: np.ndarray) -> Self:
-        return type(self)(self.sup[indices], self.sup_kind, self.kind)
 
 
 class ConditionedWithin(dist.Distribution):
@@ -88,8 +82,8 @@ class ConditionedWithin(dist.Distribution):
                 "bounds make every number depend on it. Build one view per table, outside jit."
             )
         self.region, self.flat, self.mixing = region, flat, mixing
-        _require_a_table(region, flat.loc)
-        self.labels = _Labels(_components(region))
+        require_a_table(region, flat.loc)
+        self.labels = Labels(components(region))
         super().__init__(flat.batch_shape, flat.event_shape, validate_args=validate_args)
         hits, draws = self._pilot()
         self.start = np.zeros(region.n)
@@ -128,7 +122,7 @@ class ConditionedWithin(dist.Distribution):
         """How draws are made: "exact", or "MCMC (Gibbs)" or "MCMC (hit and run)"."""
         if self.sweeps == 0:
             return "exact"
-        return "MCMC (hit and run)" if _groups(self.region) is None else "MCMC (Gibbs)"
+        return "MCMC (hit and run)" if groups_of(self.region) is None else "MCMC (Gibbs)"
 
     @property
     def support(self) -> WithinRegion:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -159,7 +153,7 @@ class ConditionedWithin(dist.Distribution):
         rows, parts = self.region.bounds, self.labels.count
         value = x if rows.cellwise else x @ jnp.asarray(rows.matrix.toarray().T, x.dtype)
         broken = value < -jnp.asarray(self._room, x.dtype)
-        of_row = jnp.asarray(_of_rows(rows.matrix, self.labels.array))
+        of_row = jnp.asarray(of_rows(rows.matrix, self.labels.array))
         count = jnp.zeros((*x.shape[:-1], parts), jnp.int32).at[..., of_row].add(broken)
         return count == 0
 
@@ -185,7 +179,7 @@ class ConditionedWithin(dist.Distribution):
     def _set_up_chains(self) -> None:
         if self.mixing is not None and not law_of.drawable(self.mixing):
             raise _checks.UnsupportedError(f"`mixing` cannot be drawn. {law_of.WAY_OUT}")
-        self.start = _inner_point(self.region, np.asarray(self.loc, np.float64))
+        self.start = inner_point(self.region, np.asarray(self.loc, np.float64))
         key = jax.random.key(0)
         run = jax.jit(lambda k: self._chains(k, _CHAINS, _FEWEST + _TRIAL)[1])
         trace = np.asarray(run(key))[_FEWEST:]
@@ -224,7 +218,7 @@ class ConditionedWithin(dist.Distribution):
 
     def _moves(self, room: Array, dtype: Any) -> Any:
         """One sweep of moves of x (count, n) given the precisions ν."""
-        groups = _groups(self.region)
+        groups = groups_of(self.region)
         if groups is not None:
             free = bool(np.any(np.asarray(groups.segments.labels) == groups.segments.count))
 
@@ -239,7 +233,7 @@ class ConditionedWithin(dist.Distribution):
             return by_pairs
         matrix = self.region.bounds.matrix
         rows = None if self.region.bounds.cellwise else jnp.asarray(matrix.toarray(), dtype)
-        directions = jnp.asarray(_directions(self.invariant), dtype)
+        directions = jnp.asarray(directions_of(self.invariant), dtype)
 
         def by_directions(key: Array, x: Array, nu: Array) -> Array:
             one, two, three, four = jax.random.split(key, 4)
@@ -304,7 +298,7 @@ class ConditionedWithin(dist.Distribution):
 
     # what it gives away
 
-    def loss(self, differences: sparse.csr_array, query: Any = None) -> EstimatedBound:
+    def loss(self, differences: sparse.csr_array, query: Any = None) -> BoundedLoss:
         """At most sup Σ log p(x_i)/p(x_i − v_i) + |log Z(q ± v)/Z(q)| for every difference v.
 
         The first term is Σ|v_i|/λ_i for Laplace and logistic noise, and for normal noise the
@@ -331,7 +325,8 @@ class ConditionedWithin(dist.Distribution):
         for sign in (1, -1):  # of the two neighbouring tables, those that keep the bounds
             kept = [bool(np.all(sign * (rows @ v) >= -self._room)) for v in V]
             cost = np.maximum(cost, np.where(kept, np.abs(self.log_ratio(sign * V)[0]), 0))
-        return EstimatedBound(sup + cost)
+        # it holds up to the standard errors of the normalisers
+        return BoundedLoss(sup + cost, "estimate", "estimate")
 
     def _one(self, what: str) -> Any:
         return self.scale
@@ -395,79 +390,3 @@ class ConditionedWithin(dist.Distribution):
         here, ratio = np.asarray(self._base(x)), self.log_ratio(V)[0]
         moved = [np.asarray(self._base(x - float64(v))) for v in V]
         return np.stack([here - there + r for there, r in zip(moved, ratio, strict=True)])
-
-
-class _Labels:
-    """The part (n,) of every cell, as one static thing."""
-
-    def __init__(self, array: np.ndarray) -> None:
-        self.array, self.count = array, int(array.max(initial=-1)) + 1
-
-
-def _components(region: Region) -> np.ndarray:
-    """Parts of the table that share no total and no bound: a label (n,) for each cell."""
-    rows = sparse.vstack([region.equalities.matrix, region.bounds.matrix])
-    n, m = region.n, rows.shape[0]
-    graph = sparse.bmat([[None, abs(rows).T], [abs(rows), None]]) if m else sparse.eye_array(n)
-    labels = sparse.csgraph.connected_components(graph, directed=False)[1][:n]
-    return np.unique(labels, return_inverse=True)[1]
-
-
-def _of_rows(matrix: sparse.csr_array, labels: np.ndarray) -> np.ndarray:
-    """The part (m,) of every bound."""
-    first = matrix.indptr[:-1]
-    filled = np.diff(matrix.indptr) > 0
-    at = np.where(filled, first, 0)
-    return np.where(filled, labels[matrix.indices[at]], 0) if matrix.nnz else at
-
-
-def _groups(region: Region) -> Totals | None:
-    """Disjoint totals beside bounds of single cells: pairs of cells are moves enough."""
-    geometry = region.equalities
-    geometry = geometry.geometry if isinstance(geometry, Linear) else geometry
-    return geometry if isinstance(geometry, Totals) and region.bounds.cellwise else None
-
-
-def _directions(invariant: Invariant) -> np.ndarray:
-    """A basis (d, n) of ker A with few cells in each."""
-    rows = Orthonormal.of(invariant.matrix.toarray())
-    pivots, n = np.asarray(rows.pivots), invariant.n
-    free = np.setdiff1d(np.arange(n), pivots)
-    basis = np.zeros((free.size, n))
-    basis[np.arange(free.size), free] = 1
-    if pivots.size:
-        table = np.asarray(rows.table)
-        basis[:, pivots] = -np.linalg.solve(table[:, pivots], table[:, free]).T
-    return basis
-
-
-def _inner_point(region: Region, loc: np.ndarray) -> np.ndarray:
-    """A step from loc to where every bound has room, by linear programming."""
-    A, rows, n = region.equalities.matrix, region.bounds, region.n
-    size = np.sqrt(np.asarray(rows.matrix.power(2).sum(axis=1)).ravel())
-    slack = sparse.csr_array(size[:, None])
-    answer = optimize.linprog(
-        np.append(np.zeros(n), -1.0),
-        A_ub=sparse.hstack([-rows.matrix, slack]),
-        b_ub=np.maximum(rows.matrix @ loc - rows.lower, 0),
-        A_eq=sparse.hstack([A, sparse.csr_array((A.shape[0], 1))]) if A.shape[0] else None,
-        b_eq=np.zeros(A.shape[0]) if A.shape[0] else None,
-        bounds=[(None, None)] * n + [(0, 1.0)],
-    )
-    if answer.status != 0 or answer.x[-1] < 1e-9:
-        raise _checks.InfeasibleError(
-            "`invariant` leaves some cells no room between totals and bounds, so there is nothing "
-            "to condition on. Leave out cells that are fixed (those of an empty group)."
-        )
-    return 0.5 * answer.x[:-1]
-
-
-def _require_a_table(region: Region, loc: Any) -> None:
-    """The true table itself must satisfy public bounds; its values are not shown."""
-    loc, rows = np.asarray(loc, np.float64), region.bounds
-    slack = 1e-9 * (np.abs(loc) @ abs(rows.matrix).T + 1)
-    if np.any(loc @ rows.matrix.T < rows.lower - slack):
-        raise ValueError(
-            "`invariant` has bounds that the true table itself breaks. Bounds must hold for every "
-            "possible table: check their sign and the rows of B."
-        )
