@@ -16,7 +16,7 @@ from cdp_views.invariants._base import Invariant
 from cdp_views.invariants._labels import factorize
 from cdp_views.invariants._pivoted import Pivoted
 from cdp_views.invariants._precision import Precision, Scaled
-from cdp_views.precision import Balance, balance_totals
+from cdp_views.precision.scalar import Balance, balance_totals
 
 
 def totals(

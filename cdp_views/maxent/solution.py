@@ -16,8 +16,8 @@ from cdp_views.invariants.blocks import Blocks
 from cdp_views.invariants.orthonormal import Orthonormal
 from cdp_views.maxent import boundary
 from cdp_views.maxent.certificate import of_cell, of_total
-from cdp_views.precision import balance_totals
 from cdp_views.precision.dual import balance_rows
+from cdp_views.precision.scalar import balance_totals
 
 type Status = Literal["interior", "boundary", "infeasible", "undecided"]
 

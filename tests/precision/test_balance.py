@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import cdp_views as cdp
-from cdp_views.precision import balance_totals
+from cdp_views.precision.scalar import balance_totals
 
 N = 6
 INV = cdp.totals([0] * N)
