@@ -62,8 +62,10 @@ def test_two_records_need_twice_the_noise(make, inv):
 
 
 def test_two_calls_never_share_noise(make):
-    draws = np.array([make().released - COUNTS for _ in range(3)])
-    assert len(np.unique(draws.round(3))) == draws.size
+    # the operating system draws: one coincidence to three decimals is chance, two are not
+    first, second, third = (make().released - COUNTS for _ in range(3))
+    for a, b in ((first, second), (second, third), (first, third)):
+        assert np.sum(np.abs(a - b) < 1e-3) <= 1
 
 
 def test_the_national_total_and_noise_of_one_person_both_survive(seeded):
