@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from .privacy import compose as compose
     from .privacy import prior_to_posterior as prior_to_posterior
     from .privacy import privacy_loss as privacy_loss
+    from .releases import Mechanism as Mechanism
+    from .releases import Observed as Observed
     from .releases import Release as Release
     from .releases import read_release as read_release
     from .releases import release as release
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from .study import Comparison as Comparison
     from .study import compare as compare
     from .support import AffineSubspace as AffineSubspace
+    from .support import ContinuousPoisson as ContinuousPoisson
     from .support import NonnegativeTotals as NonnegativeTotals
     from .support import Restricted as Restricted
     from .usefulness import utility as utility
@@ -70,6 +73,7 @@ _ROOM_OF = {
     "AffineSubspace": "support",
     "NonnegativeTotals": "support",
     "Restricted": "support",
+    "ContinuousPoisson": "support",
     "DiscreteLaplace": "noise",
     "DiscreteNormal": "noise",
     "MaxEntropy": "views",
@@ -107,6 +111,8 @@ _ROOM_OF = {
     "release": "releases",
     "read_release": "releases",
     "Release": "releases",
+    "Mechanism": "releases",
+    "Observed": "releases",
     "UnsupportedError": "_checks",
     "InfeasibleError": "_checks",
 }

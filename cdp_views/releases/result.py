@@ -1,22 +1,20 @@
 """A released table with the law that it came from."""
 
-import warnings
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, final
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import numpyro
 import numpyro.distributions as dist
 import pandas as pd
 from jax import Array
 
 from cdp_views.invariants import Invariant
-from cdp_views.releases import checks, mechanism
+from cdp_views.releases import checks
 from cdp_views.releases.checks import Check
 from cdp_views.releases.digest import RELEASED
+from cdp_views.releases.mechanism import Mechanism
+from cdp_views.releases.observed import Observed
 from cdp_views.support import AffineSubspace
 
 
@@ -71,36 +69,57 @@ class Release:
         """{x : A x = A y} with y as its origin, so that its coordinates are noise, not counts."""
         return AffineSubspace(self.invariant, origin=self.released)
 
+    @property
+    def mechanism(self) -> Mechanism:
+        """The law that this table was made by."""
+        m = self.metadata
+        return Mechanism(m["view"], m["noise"], self.scale, self.invariant)
+
+    @property
+    def observed(self) -> Observed:
+        """What a model conditions on: the released table, its mechanism and the exact totals."""
+        return Observed(self.mechanism, self.released, self.invariants.to_numpy())
+
+    @property
+    def coords(self) -> dict[str, Any]:
+        """Coordinates of the cells for labelled arrays: `cell`, and every label column along it."""
+        labels = self.table.drop(columns=RELEASED)
+        cell = [" / ".join(row) for row in labels.astype(str).itertuples(index=False)]
+        if "cell" in labels or labels.empty:
+            cell = (
+                list(labels["cell"]) if "cell" in labels else [str(i) for i in range(len(labels))]
+            )
+        others = {str(c): (("cell",), labels[c].tolist()) for c in labels.columns if c != "cell"}
+        return {"cell": cell} | others
+
     def view(self, q: Any) -> dist.Distribution:
         """The law of this release given true counts.
 
         Args:
-            q: (n,) or batched (…, n), traced or not; A q must equal the published totals.
+            q: (n,) or batched (…, n), traced or not; A q must equal the published totals. Whole
+                noise has probabilities at whole counts only: `mechanism.density(q)` between them.
         """
-        view, noise = self.metadata["view"], self.metadata["noise"]
-        # The scale is known, so what follows from it (the solve of maximum entropy) is computed
-        # here and now, also inside a traced model: not again at every step of a sampler.
-        with jax.ensure_compile_time_eval():
-            return mechanism.law(view, noise, q, self.scale, self.invariant)
+        return self.mechanism.law(q)
 
-    def observe(self, name: str, q: Any) -> Array:
-        """Inside a NumPyro model: a site `name` that says this release was made from q.
+    def latent(self, name: str, prior: Any, *, scale: Any = None) -> Array:
+        """Inside a NumPyro model: the true table behind this release, a site `name` (n,).
 
-        The true counts must have the exact totals, and the totals are data about the parameters of
-        their prior. `cdp.Restricted` does both:
-
-            inv = made.invariant
             mu = numpyro.sample("mu", dist.Normal(0, 1000))
-            prior = dist.Normal(mu, 50).expand((inv.n,))
-            q = numpyro.sample("q", cdp.Restricted(prior, inv, made.invariants.to_numpy()))
-            made.observe("release", q)
+            q = made.latent("q", dist.Normal(mu, 50))
 
-        (`cdp.Conditioned` as the prior would throw away what the totals say.) Where counts are so
-        large that float32 rounds the noise away, this warns: enable 64-bit JAX first.
+        The totals are data about the prior's parameters. (`cdp.Conditioned` as the prior would
+        throw away what they say.) See `cdp.Observed.latent`, which this is.
         """
-        released = self.released
-        _warn_if_noise_drowns(released, self.scale)
-        return jnp.asarray(numpyro.sample(name, self.view(q), obs=jnp.asarray(released)))
+        return self.observed.latent(name, prior, scale=scale)
+
+    def observe(self, name: str, q: Any, *, scale: Any = None) -> Array:
+        """Inside a NumPyro model: a site `name` that says this release was made from q too.
+
+        For a second release of the same table, whose `latent` is another's; q must have the exact
+        totals. See `cdp.Observed.observe`, which this is. Where counts are so large that float32
+        rounds the noise away, this warns: enable 64-bit JAX first.
+        """
+        return self.observed.observe(name, q, scale=scale)
 
     def checks(self, counts: Any = None) -> tuple[Check, ...]:
         """Every check of `verify`, passed or not."""
@@ -139,17 +158,4 @@ class Release:
         return (
             f"Release({m['cells']} cells, {len(m['invariants']['values'])} exact totals, "
             f"{m['view']} view of {m['noise']} noise, epsilon={m['epsilon']}, delta={m['delta']})"
-        )
-
-
-def _warn_if_noise_drowns(released: np.ndarray, scale: np.ndarray) -> None:
-    if jnp.result_type(float) != jnp.float32:
-        return
-    step = np.spacing(np.float32(np.abs(released).max()))
-    if step > 0.1 * scale.min():
-        warnings.warn(
-            f"The released counts are so large that float32 rounds them in steps of {step:.2g}, "
-            "coarse against the noise. Enable 64-bit JAX first: "
-            'jax.config.update("jax_enable_x64", True).',
-            stacklevel=3,
         )

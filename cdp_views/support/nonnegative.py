@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from numpyro.distributions import constraints
 from numpyro.distributions.transforms import Transform, biject_to
@@ -17,17 +18,24 @@ from cdp_views.support.affine import AffineSubspace
 class NonnegativeTotals(constraints.Constraint):
     """{x ≥ 0 : A x = total} for plain totals of disjoint groups, the support of a true table.
 
-    `biject_to` maps coordinates z by x = c_g · softmax_g(K z), group by group; its volume factor
-    with respect to Hausdorff measure is Σ_g[(m_g − 1) log c_g + log m_g] + Σ log shares, with m_g
-    the size and c_g the total of group g. A cell in no group is exp(z).
+    `biject_to` maps coordinates z by x = c_g · softmax_g(log x₀ + D K z), group by group, where
+    D = diag(`spread`/x₀): z = 0 is the table x₀ = `near`, and a step of 1 in z moves a cell by
+    about its spread. So a sampler that starts near 0 with steps of order 1 starts near x₀ with
+    steps of the noise. The volume factor with respect to Hausdorff measure is
+    Σ_g[(m_g − 1) log c_g + Σ log D_i + log Σ 1/D_i] + Σ log shares, with m_g the size and c_g the
+    total of group g. A cell in no group is x₀ exp(D z).
 
     Args:
         invariant: plain (unweighted) totals, disjoint or nested.
         total: the totals in counts, positive, (k,) or batched (…, k).
+        near: x₀ (n,), positive counts, raked to the totals; `None` for equal shares (a cell in no
+            group: 1).
+        spread: counts, positive, () or (n,); `None` for x₀ itself (D = 1).
 
     Raises:
         UnsupportedError: for weighted or overlapping totals.
-        ValueError: if a total is not positive (drop the group: its cells are all 0).
+        ValueError: if a total is not positive (drop the group: its cells are all 0), or `near`
+            or `spread` is not positive or of another shape.
 
     Example:
         >>> import cdp_views as cdp
@@ -42,7 +50,9 @@ class NonnegativeTotals(constraints.Constraint):
     event_dim = 1
     is_discrete = False
 
-    def __init__(self, invariant: Invariant, total: Any) -> None:
+    def __init__(
+        self, invariant: Invariant, total: Any, *, near: Any = None, spread: Any = None
+    ) -> None:
         segments = invariant.plain_groups
         if segments is None:
             raise _checks.UnsupportedError(
@@ -58,6 +68,16 @@ class NonnegativeTotals(constraints.Constraint):
                 f"totals group {int(jnp.argmin(group_total > 0))} has none. Its cells are all 0: "
                 "leave them out."
             )
+        for name, given in (("near", near), ("spread", spread)):
+            if given is None:
+                continue
+            if np.shape(given) not in ((), (invariant.n,)):
+                raise ValueError(
+                    f"`{name}` must have shape ({invariant.n},), one per cell; got "
+                    f"{np.shape(given)}."
+                )
+            _checks.positive(name, given, "It sets the scale of the coordinates.")
+        self.near, self.spread = near, spread
 
     @property
     def segments(self) -> Segments:
@@ -80,17 +100,23 @@ class NonnegativeTotals(constraints.Constraint):
         if not isinstance(other, NonnegativeTotals):
             return False
         same = jnp.array_equiv(self.origin, other.origin) & self.invariant.equals(other.invariant)
+        for mine, others in ((self.near, other.near), (self.spread, other.spread)):
+            if mine is None or others is None:
+                same = same & (mine is others)
+            else:
+                same = same & jnp.array_equiv(mine, others)
         return bool(same) if static else same
 
     def tree_flatten(self) -> Any:
-        return (self.invariant, self.origin), (("invariant", "origin"), {})
+        names = ("invariant", "origin", "near", "spread")
+        return tuple(getattr(self, name) for name in names), (names, {})
 
     def __repr__(self) -> str:
         return f"NonnegativeTotals(n={self.invariant.n}, rank={self.invariant.rank})"
 
 
 class SharesTransform(Transform):
-    """z ↦ c_g · softmax_g(K z), and its inverse, the centred log shares."""
+    """z ↦ c_g · softmax_g(log x₀ + D K z), and its inverse, the scaled log shares."""
 
     domain = constraints.real_vector  # pyright: ignore[reportAssignmentType]
 
@@ -101,10 +127,29 @@ class SharesTransform(Transform):
     def codomain(self) -> NonnegativeTotals:
         return self.space
 
+    def _centre(self, dtype: Any) -> tuple[Array, Array]:
+        """log x₀ up to a constant of each group, and D, (n,) each."""
+        one = jnp.ones((self.space.invariant.n,), dtype)
+        if self.space.near is None and self.space.spread is None:
+            return 0 * one, one
+        near = one * jnp.asarray(self._raked(dtype))
+        step = one if self.space.spread is None else jnp.asarray(self.space.spread, dtype) / near
+        return jnp.log(near), step
+
+    def _raked(self, dtype: Any) -> Array:
+        """x₀ (n,), scaled to the totals."""
+        segments, total = self.space.segments, self._group_total(dtype)
+        near = self.space.near
+        near = jnp.ones((), dtype) if near is None else jnp.asarray(near, dtype)
+        near = jnp.broadcast_to(near, (self.space.invariant.n,))
+        return jnp.where(segments.member, near * segments.spread(total / segments.sum(near)), near)
+
     def _log_shares(self, z: Any) -> Array:
-        """log softmax of each group, and z itself for cells in no group."""
+        """log softmax of each group, and log x itself for cells in no group."""
         segments = self.space.segments
-        logit = self.space.invariant.embed(z)
+        z = self.space.invariant.embed(z)
+        centre, step = self._centre(z.dtype)
+        logit = centre + step * z
         logit = logit - segments.spread(segments.max(logit))
         return logit - segments.spread(jnp.log(segments.sum(jnp.exp(logit))))
 
@@ -117,13 +162,20 @@ class SharesTransform(Transform):
         return jnp.where(segments.member, whole * shares, shares)
 
     def _inverse(self, y: Any) -> Array:
-        return self.space.invariant.coordinates(self.space.invariant.project(jnp.log(y)))
+        # D K z = log y − log x₀ up to a constant of each group, and K z sums to 0 in each group
+        segments, y = self.space.segments, jnp.asarray(y)
+        centre, step = self._centre(jnp.result_type(y, float))
+        log_y = (jnp.log(y) - centre) / step
+        level = segments.spread(segments.sum(log_y) / segments.sum(1 / step))
+        return self.space.invariant.coordinates(log_y - jnp.where(segments.member, level / step, 0))
 
     def log_abs_det_jacobian(self, x: Any, y: Any, intermediates: Any = None) -> Array:
         log_shares, segments = self._log_shares(x), self.space.segments
+        _, step = self._centre(log_shares.dtype)
         sizes = segments.sizes.astype(log_shares.dtype)
-        per_group = (sizes - 1) * jnp.log(self._group_total(log_shares.dtype)) + jnp.log(sizes)
-        return jnp.sum(log_shares, -1) + jnp.sum(per_group, -1)
+        per_group = (sizes - 1) * jnp.log(self._group_total(log_shares.dtype))
+        per_group += jnp.log(segments.sum(1 / step))
+        return jnp.sum(log_shares + jnp.log(step), -1) + jnp.sum(per_group, -1)
 
     def forward_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return (*shape[:-1], self.space.invariant.n)

@@ -31,6 +31,12 @@ SPACES = {
     "nonnegative, nested": lambda: cdp.NonnegativeTotals(
         cdp.linear([[1] * 6, [1, 1, 1, 0, 0, 0]]), np.array([75.0, 60.0])
     ),
+    "nonnegative, near a table": lambda: cdp.NonnegativeTotals(
+        cdp.totals(["a", "a", None, "b", "b", "b"], missing="free"),
+        np.array([30.0, 15.0]),
+        near=TABLE[::-1] + 1,
+        spread=np.array([0.5, 3.0, 1.0, 2.0, 4.0, 0.2]),
+    ),
     "nonnegative, free": lambda: cdp.NonnegativeTotals(
         cdp.totals(["a", "a", None, "b", "b", "b"], missing="free"), np.array([30.0, 15.0])
     ),
@@ -108,6 +114,15 @@ def test_nonnegative_means_no_cell_below_zero():
     assert bool(space([0.0, 0, 60, 15, 0, 0])) and not bool(space([-1.0, 1, 60, 15, 0, 0]))
 
 
+def test_coordinates_near_a_table_start_at_it_with_steps_of_the_spread():
+    space = cdp.NonnegativeTotals(cdp.totals([0] * 6), [75.0], near=2 * TABLE, spread=0.01)
+    transform, z = biject_to(space), jnp.zeros(5)
+    assert_allclose(transform(z), TABLE, rtol=1e-12)
+    step = transform(z.at[2].set(1.0)) - TABLE
+    want = 0.01 * np.asarray(space.invariant.embed(z.at[2].set(1.0)))
+    assert_allclose(step, want - TABLE * want.sum() / 75, atol=1e-4)
+
+
 def test_large_totals_in_float32():
     """Rounding is accepted, one person is not; the default tolerance would let thousands pass."""
     with jax.enable_x64(False):
@@ -129,6 +144,16 @@ def test_large_totals_in_float32():
             lambda inv: cdp.AffineSubspace(inv, np.ones(3)),
             ValueError,
             r"`total` must have one number per total, 2.*\(3,\)",
+        ),
+        (
+            lambda inv: cdp.NonnegativeTotals(inv, [1.0, 2.0], near=[1.0, 2.0, 0.0, 1.0]),
+            ValueError,
+            "`near` must be",
+        ),
+        (
+            lambda inv: cdp.NonnegativeTotals(inv, [1.0, 2.0], spread=[1.0, 2.0]),
+            ValueError,
+            r"`spread` must have shape \(4,\)",
         ),
         (
             lambda inv: cdp.AffineSubspace(inv, 1.0),

@@ -1,0 +1,212 @@
+"""A released table inside a NumPyro model: the true table behind it, and what it says of one."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, final
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+from jax import Array
+
+from cdp_views import _checks
+from cdp_views._float64 import float64, in_float64
+from cdp_views.invariants import Invariant
+from cdp_views.releases.closing import slack_of, totals_of
+from cdp_views.releases.mechanism import NOISES, Mechanism
+from cdp_views.support import NonnegativeTotals, Restricted
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """A released table and the mechanism that made it: what a model conditions on.
+
+    A `cdp.Release` has the same two methods, `latent` and `observe`; this one is for tables that
+    come from elsewhere: simulated ones, traced ones, another agency's.
+
+    Args:
+        mechanism: the law it was made by.
+        released: y (n,), counts; may be traced.
+        totals: the exact totals A q (k,), counts; `None` for those of the released table, which has
+            them unless the noise is independent.
+
+    Raises:
+        ValueError: a table of another length, or exact totals that are missing, or not those of the
+            released table where the mechanism keeps them.
+
+    Example:
+        >>> import cdp_views as cdp, jax, numpyro.distributions as dist, numpyro
+        >>> inv = cdp.totals(["a", "a", "b", "b"])
+        >>> seen = cdp.Observed(cdp.Mechanism("imaged", "normal", 2.0, inv), [4.0, 4.0, 8.0, 1.0])
+        >>> with numpyro.handlers.seed(rng_seed=0):
+        ...     q = seen.latent("q", dist.Normal(5.0, 5.0))
+        >>> [round(float(total), 4) for total in inv.evaluate(q)]
+        [8.0, 9.0]
+    """
+
+    mechanism: Mechanism
+    released: Any
+    totals: Any = None
+
+    def __post_init__(self) -> None:
+        n = self.invariant.n
+        if np.shape(self.released) != (n,):
+            raise ValueError(
+                f"`released` must have shape ({n},), one count per cell; got "
+                f"{np.shape(self.released)}."
+            )
+        if not _checks.is_concrete(self.released):
+            return
+        _checks.finite("released", self.released, "A cell that was not published is no cell.")
+        if self.totals is None:
+            if not self.mechanism.keeps_totals and self.invariant.rank > 0:
+                raise ValueError(
+                    "`totals` must be given with independent noise, whose table does not have the "
+                    "exact totals; got None. Or use an invariant without totals."
+                )
+        elif self.mechanism.keeps_totals and _checks.is_concrete(self.totals):
+            _require_same(self.invariant, self.released, self.totals)
+
+    @property
+    def invariant(self) -> Invariant:
+        """What is exact."""
+        return self.mechanism.invariant
+
+    @property
+    def scale(self) -> Any:
+        """The base noise's scale, () or (n,), counts."""
+        return self.mechanism.scale
+
+    @property
+    def start(self) -> Any:
+        """A table x₀ (n,) with the exact totals: the released one, or the closest to it."""
+        y = self.released
+        return y if self.totals is None else _moved(self.invariant, y, self.totals)
+
+    def latent(self, name: str, prior: Any, *, scale: Any = None) -> Array:
+        """A site `name` (n,): the true table behind this release, under a prior. Inside a model.
+
+        The prior says what its density says, restricted to the exact totals and **not**
+        renormalised (`cdp.Restricted`), so that they are data about its parameters. Two forms:
+
+        - a prior on the real line: the latent is the noise, site `name_noise`, and q = y − noise a
+          deterministic of it. Counts of millions then lose nothing in float32.
+        - a prior on [0, ∞): the latent is q, by log shares of each total (`cdp.NonnegativeTotals`),
+          whose coordinates start at the released table with steps of the noise.
+
+        Args:
+            name: of the site.
+            prior: a continuous distribution over cells (n,), or of one cell.
+            scale: of the noise, where it is a parameter; `None` for the published one.
+
+        Returns:
+            q (n,), counts, with A q exact.
+
+        Raises:
+            UnsupportedError: a discrete prior (use `cdp.ContinuousPoisson` and the like), or a
+                nonnegative one under totals that overlap.
+        """
+        at = Restricted(prior, self.invariant, self._totals())
+        if isinstance(at.support, NonnegativeTotals):
+            self._warn_if_noise_drowns()
+            near, spread = self._near(scale)
+            support = NonnegativeTotals(self.invariant, self._totals(), near=near, spread=spread)
+            flat = dist.ImproperUniform(support, (), (self.invariant.n,))
+            q = jnp.asarray(numpyro.sample(name, flat))
+            self.observe(f"{name}_released", q, scale=scale)
+        else:
+            noise = jnp.asarray(numpyro.sample(f"{name}_noise", self._noise(scale)))
+            start = jnp.asarray(self.released, noise.dtype)
+            q = jnp.asarray(numpyro.deterministic(name, start - noise))
+        numpyro.factor(f"{name}_prior", at.log_prob(q))
+        return q
+
+    def observe(self, name: str, q: Any, *, scale: Any = None) -> Array:
+        """A site `name`: this table was released from true counts q (n,). Inside a model.
+
+        Args:
+            name: of the site.
+            q: true counts (n,) that have the exact totals, such as another release's `latent`.
+            scale: of the noise, where it is a parameter; `None` for the published one.
+
+        Returns:
+            The released table (n,).
+        """
+        self._warn_if_noise_drowns()
+        law = self.mechanism.density(q, scale=scale)
+        return jnp.asarray(numpyro.sample(name, law, obs=jnp.asarray(self.released)))
+
+    def _totals(self) -> Any:
+        if self.totals is not None:
+            return self.totals
+        return _evaluate(self.invariant, self.released)
+
+    def _noise(self, scale: Any) -> dist.Distribution:
+        """The law of y − q; for independent noise on {x : A x = A y − c}, not renormalised."""
+        zero = np.zeros(self.invariant.n)
+        if self.mechanism.keeps_totals:
+            return self.mechanism.density(zero, scale=scale)
+        over = _evaluate(self.invariant, self.released) - self._totals()
+        base = NOISES[self.mechanism.noise].density(zero, self.scale if scale is None else scale)
+        return Restricted(base, self.invariant, over)
+
+    def _near(self, scale: Any) -> tuple[Any, Any]:
+        """A positive table near the released one, and how far off the truth may be, (n,) each."""
+        scale = self.scale if scale is None or not _checks.is_concrete(scale) else scale
+        spread = jnp.broadcast_to(jnp.asarray(scale, float), (self.invariant.n,))
+        near = jnp.maximum(jnp.asarray(self.start, spread.dtype), 0.5 * spread)
+        return near, jnp.minimum(spread, near)
+
+    def _warn_if_noise_drowns(self) -> None:
+        if jnp.result_type(float) != jnp.float32 or not _checks.is_concrete(self.released):
+            return
+        step = np.spacing(np.float32(np.abs(self.released).max()))
+        if step > 0.1 * np.min(self.scale):
+            warnings.warn(
+                f"The released counts are so large that float32 rounds them in steps of {step:.2g}"
+                ", coarse against the noise. Enable 64-bit JAX first: "
+                'jax.config.update("jax_enable_x64", True).',
+                stacklevel=4,
+            )
+
+
+def _evaluate(invariant: Invariant, x: Any) -> Any:
+    """A x, in float64 on the host where x is known."""
+    return (
+        totals_of(invariant, np.asarray(x, np.float64))
+        if _checks.is_concrete(x)
+        else (invariant.evaluate(x))
+    )
+
+
+def _moved(invariant: Invariant, y: Any, totals: Any) -> Any:
+    """The closest table to y with these totals."""
+    if _checks.is_concrete(y, totals):
+        return _moved_on_host(invariant, y, totals)
+    return y + invariant.lift(jnp.asarray(totals) - invariant.evaluate(y))
+
+
+@in_float64
+def _moved_on_host(invariant: Invariant, y: Any, totals: Any) -> np.ndarray:
+    y = np.asarray(y, np.float64)
+    return y + np.asarray(invariant.lift(float64(np.asarray(totals) - totals_of(invariant, y))))
+
+
+def _require_same(invariant: Invariant, y: Any, totals: Any) -> None:
+    y, totals = np.asarray(y, np.float64), np.asarray(totals, np.float64)
+    seen = totals_of(invariant, y)
+    if totals.shape != seen.shape:
+        raise ValueError(
+            f"`totals` must have one number per total, {seen.size}; got shape {totals.shape}."
+        )
+    bad = np.abs(seen - totals) > slack_of(invariant, y) + 1e-6 * np.abs(totals)
+    if bad.any():
+        row = int(np.argmax(bad))
+        names = invariant.names
+        called = f"total {row}" if names is None else f'total "{names[row]}"'
+        raise ValueError(
+            f"`released` does not have the exact totals: {called} sums to {seen[row]:.15g}, stated "
+            f'as {totals[row]:.15g}. Noise that keeps no total is view="independent".'
+        )
