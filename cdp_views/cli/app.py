@@ -171,7 +171,10 @@ def release(
         ),
     ],
     view: Annotated[str, typer.Option(metavar="VIEW", help="max-entropy, conditioned or imaged.")],
-    noise: Annotated[str, typer.Option(metavar="NOISE", help="normal or laplace.")],
+    noise: Annotated[
+        str,
+        typer.Option(metavar="NOISE", help="normal, laplace, discrete-normal or discrete-laplace."),
+    ],
     epsilon: Annotated[float, typer.Option(metavar="NUMBER", help="Privacy budget ε.")],
     out: Annotated[
         Path,

@@ -55,6 +55,11 @@ def check_mechanism(view: str, noise: str) -> None:
     if (view, noise) in _UNPROVED:
         raise _checks.UnsupportedError(_UNPROVED[view, noise])
     _checks.choice("noise", noise, NOISES)
+    if view == "max-entropy" and NOISES[noise].whole:
+        raise _checks.UnsupportedError(
+            f"There is no max-entropy view of {noise} noise. "
+            'Release view="conditioned" or "imaged", or noise="normal".'
+        )
 
 
 def law(view: str, noise: str, loc: Any, scale: Any, invariant: Invariant) -> dist.Distribution:

@@ -48,7 +48,7 @@ def describe(
         "delta": delta,
         "neighbours": wording.stated(neighbours),
         "guarantee": wording.guarantee(invariant, neighbours, epsilon=epsilon, delta=delta),
-        "caveat": wording.caveat(step),
+        "caveat": wording.caveat(step, whole=NOISES[noise].whole),
         "cells": invariant.n,
         "invariants": geometry.to_json(invariant, totals),
         "determined_cells": np.flatnonzero(invariant.determined).tolist(),

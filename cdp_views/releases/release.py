@@ -1,7 +1,7 @@
 """One private table from one confidential table."""
 
 import warnings
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import numpy as np
@@ -17,7 +17,7 @@ from cdp_views.releases import metadata
 from cdp_views.releases.closing import add_noise, totals_of
 from cdp_views.releases.digest import RELEASED
 from cdp_views.releases.labels import label_columns
-from cdp_views.releases.mechanism import NOISES, View, check_mechanism, law
+from cdp_views.releases.mechanism import NOISES, NoiseName, View, check_mechanism, law
 from cdp_views.releases.result import Release
 from cdp_views.releases.secret import fresh_key
 
@@ -29,7 +29,7 @@ def release(
     invariant: Invariant,
     *,
     view: View,
-    noise: Literal["normal", "laplace"],
+    noise: NoiseName,
     epsilon: float,
     delta: float,
     neighbours: Neighbours,
@@ -50,7 +50,9 @@ def release(
             that hold with `==`; else they hold to rounding (`Release.verify`).
         invariant: what must hold exactly.
         view: "max-entropy", "conditioned" or "imaged".
-        noise: "normal", or "laplace" where a guarantee is proved (not max-entropy).
+        noise: "normal"; "laplace" where a guarantee is proved (not max-entropy); or
+            "discrete-normal", "discrete-laplace" (plain totals, not max-entropy), which keep
+            whole counts whole.
         epsilon: privacy budget (nats), above 0.
         delta: its δ, between 0 and 1, well below 1 over the number of records; 0 with Laplace
             noise, whose guarantee is pure.
@@ -98,6 +100,11 @@ def release(
             "`neighbours` was built from other groups than `invariant`, so its unit would be "
             "misread. Use cdp.relocations(invariant), or state cdp.differences(V)."
         )
+    if NOISES[noise].whole and not np.array_equal(counts, np.rint(counts)):
+        raise ValueError(
+            f"`counts` must be whole with {noise} noise; at least one is not. "
+            'Use noise="normal" or "laplace".'
+        )
     pattern = _pattern(scales, counts)
     labels = label_columns(names, invariant)
     if not accept_exact:
@@ -118,7 +125,10 @@ def release(
         )
     scale = unit * pattern
     drawn = _draw(fresh_key(), view, noise, scale, invariant)
-    released, step = add_noise(counts, drawn, invariant, scale)
+    if NOISES[noise].whole:
+        released, step = counts + drawn, 1.0
+    else:
+        released, step = add_noise(counts, drawn, invariant, scale)
     table = pd.DataFrame(labels | {RELEASED: released})
     about = metadata.describe(
         view=view,
@@ -142,9 +152,9 @@ def _draw(key: Array, view: str, noise: str, scale: np.ndarray, invariant: Invar
     with jax.enable_x64(True):
         drawn: Any = law(view, noise, np.zeros(invariant.n), scale, invariant)
         x = np.asarray(drawn.sample_noise(key))
-    if x.dtype != np.float64:
-        raise TypeError(f"noise must be drawn in float64; the view drew {x.dtype}")
-    return x
+    if x.dtype != np.float64 and not (NOISES[noise].whole and x.dtype == np.int64):
+        raise TypeError(f"noise must be drawn in 64 bits; the view drew {x.dtype}")
+    return x.astype(np.float64)
 
 
 def _budget(epsilon: float, delta: float, noise: str) -> tuple[float, float]:

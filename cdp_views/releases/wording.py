@@ -37,10 +37,13 @@ def guarantee(invariant: Invariant, neighbours: Neighbours, *, epsilon: float, d
     return text
 
 
-def caveat(step: float | None) -> str:
+def caveat(step: float | None, *, whole: bool) -> str:
     """What float64 and the generator leave open."""
     sums = (
-        "Sums are float64; low-order digits may in principle tell more than the guarantee says. "
+        "The noise is whole, so every sum of the table is exact; its probabilities are those of "
+        "float64 arithmetic. "
+        if whole
+        else "Sums are float64; low-order digits may in principle tell more than the guarantee says. "
         if step is None
         else f"The noise was rounded to multiples of {step!r}, on which every sum of the table is "
         "exact; as the counts are whole this is post-processing and costs no privacy. "

@@ -12,11 +12,11 @@ from cdp_views.releases.mechanism import NOISES, VIEWS
 
 from .conftest import COUNTS, GROUPS
 
-PROVED = [
+PROVED = [  # real noise; whole noise has tests of its own
     (view, noise)
     for view in VIEWS
     for noise in NOISES
-    if (view, noise) != ("max-entropy", "laplace")
+    if not NOISES[noise].whole and (view, noise) != ("max-entropy", "laplace")
 ]
 
 
@@ -59,6 +59,19 @@ def test_two_records_need_twice_the_noise(make, inv):
         "unit": "2 records move together between two cells "
         "without changing a published total (relocation)",
     }
+
+
+@pytest.mark.parametrize("view", ["conditioned", "imaged"])
+def test_whole_noise_keeps_counts_whole_and_totals_exact(make, inv, tmp_path, view):
+    made = make(view=view, noise="discrete-laplace", delta=0)
+    assert np.array_equal(made.released, np.rint(made.released))
+    assert np.array_equal(inv.matrix @ made.released, inv.matrix @ COUNTS)
+    assert made.scale == pytest.approx(2.0, rel=1e-9)  # one record moved: ε = 2/λ
+    assert "The noise is whole" in made.metadata["caveat"]
+    made.save(tmp_path / "r.csv")
+    again = cdp.read_release(tmp_path / "r.csv")
+    again.verify(COUNTS)
+    assert np.isfinite(again.view(COUNTS).log_prob(again.released))
 
 
 def test_two_calls_never_share_noise(make):
@@ -217,6 +230,10 @@ def test_what_is_not_proved_or_not_possible_is_refused(make, inv):
         cdp.UnsupportedError, match=r'No guarantee is proved.*Release view="conditio'
     ):
         make(view="max-entropy", noise="laplace", delta=0)
+    with pytest.raises(cdp.UnsupportedError, match="no max-entropy view of discrete-normal"):
+        make(view="max-entropy", noise="discrete-normal")
+    with pytest.raises(ValueError, match="`counts` must be whole with discrete-normal noise"):
+        make(COUNTS + 0.5, noise="discrete-normal")
     with pytest.raises(cdp.InfeasibleError, match="out of balance"):
         make(view="max-entropy", scales=[9, 1, 1, 1, 1, 1, 1, 1])
     with pytest.raises(TypeError, match="neighbours"):
