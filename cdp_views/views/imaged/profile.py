@@ -1,12 +1,21 @@
-"""The privacy profile of imaged Laplace noise: of its base, moved along the fibres as may be.
+"""The privacy profile of imaged Laplace noise: of what is left of its base, seen along the fibres.
 
-Tables that differ along a fibre have one image, and an image is a function of the base's draw, so
+In units of the fibre u a cell has rate |u_i|/λ_i and moves by v_i/u_i. Cells of a group that move
+alike lose no more than one of the sum of their rates (`three_along_a_fibre` has the proof), so
+
+    different moves in one group     profile of
+    two                              two cells along a fibre, exact in groups of two
+    three                            three cells along a fibre, exact in groups of three
+
+A larger rate never lowers it. Beyond that, and where the cells at rest are many, all that is used
+is that an image is a function of the base's draw, and that tables that differ along a fibre have
+one image:
 
     δ_imaged(ε; v) ≤ δ_base(ε; v + Σ_g w_g u_g)   at every ε, for every w,
 
 with δ_base of independent cells. Tried are w = 0 and, in groups of up to twelve cells, the w that
-makes the supremum smallest; what the supremum alone proves is taken where that is less. Exact where
-a row moves one or two cells that lie on no fibre, or cells of one group of two.
+makes the supremum smallest; what the supremum alone proves is taken where that is less. Also exact
+is a row that moves one or two cells that lie on no fibre.
 """
 
 from collections.abc import Callable
@@ -18,14 +27,17 @@ from scipy import sparse
 from cdp_views.loss import BoundedLoss, ProfileLoss
 from cdp_views.loss.by_law import ByLaw, Later
 from cdp_views.precision.laplace_profile import independent_cells
+from cdp_views.precision.laplace_profile_fibre import three_along_a_fibre
 from cdp_views.precision.laplace_profile_image import two_along_a_fibre
 
 Profile = Callable[[np.ndarray], np.ndarray]
 Law = tuple[str, float, tuple[tuple[float, ...], ...]]
 
 _SMALL = 12
+_MANY = 32  # times the rates of those that move: the cells at rest show nearly all of the base
 _LESS = 1 - 1e-9
-_NONE = np.zeros(0, dtype=np.int64)
+_NOTHING = 1e-12
+_ROUNDING = 2.0**-36
 
 
 def imaged_profile(
@@ -54,8 +66,8 @@ def imaged_profile(
     cells, free = np.bincount(row, minlength=m), np.bincount(row, group == count, m)
     block = np.unique(row * (count + 1) + group)
     blocks = np.bincount(block // (count + 1), minlength=m)
-    in_pair = np.bincount(row, sizes[group] == 2, m)
-    exact = (cells == free) & (cells <= 2) | (cells == in_pair) & (blocks <= 1)
+    in_few = np.bincount(row, (sizes[group] >= 2) & (sizes[group] <= 3), m)
+    exact = (cells == free) & (cells <= 2) | (cells == in_few) & (blocks <= 1)
     moved = sparse.csr_array(
         (entries.data[kept], (entries.row[kept], entries.col[kept])), shape=differences.shape
     )
@@ -72,73 +84,145 @@ def _by_law(
     count: int,
     sizes: np.ndarray,
 ) -> ByLaw:
-    members = _members(labels, count, sizes)
+    fibres = _Fibres(u, rate, labels, count, sizes)
     law = np.empty(sup.size, dtype=np.int64)
     seen: dict[Law, int] = {}
     for j in range(sup.size):
         part = slice(moved.indptr[j], moved.indptr[j + 1])
-        key = _law(moved.indices[part], moved.data[part], sup[j], u, rate, labels, count, members)
+        key = fibres.law(moved.indices[part], moved.data[part], float(sup[j]))
         law[j] = seen.setdefault(key, len(seen))
     laws = list(seen)
-    return ByLaw([partial(_profile, key) for key in laws], law, np.array([key[1] for key in laws]))
+    tops = np.array([key[1] for key in laws])
+    return ByLaw([partial(_profile, key) for key in laws], law, tops, over=_dominating(laws))
 
 
-def _members(labels: np.ndarray, count: int, sizes: np.ndarray) -> dict[int, np.ndarray]:
-    """The cells of every small group."""
-    small = np.flatnonzero((sizes[:count] > 0) & (sizes[:count] <= _SMALL))
-    order = np.argsort(labels, kind="stable")
-    ends = np.cumsum(np.bincount(labels, minlength=count + 1))
-    return {g: order[ends[g] - sizes[g] : ends[g]] for g in small.tolist()}
+class _Fibres:
+    """The cells of every group, in the units of its fibre."""
+
+    def __init__(
+        self, u: np.ndarray, rate: np.ndarray, labels: np.ndarray, count: int, sizes: np.ndarray
+    ) -> None:
+        self.u, self.rate, self.labels, self.count, self.sizes = u, rate, labels, count, sizes
+        self.along = np.abs(u) * rate
+        self.whole = np.bincount(labels, self.along, count + 1)
+        order = np.argsort(labels, kind="stable")
+        ends = np.cumsum(np.bincount(labels, minlength=count + 1))
+        self._cells = order, ends
+
+    def members(self, g: int) -> np.ndarray:
+        """Its cells, in order."""
+        order, ends = self._cells
+        return order[ends[g] - self.sizes[g] : ends[g]]
+
+    def law(self, cell: np.ndarray, v: np.ndarray, sup: float) -> Law:
+        """What the profile of a row is made of: equal for rows of equal law."""
+        group = self.labels[cell]
+        groups = np.unique(group).tolist()
+        shifts = np.abs(v) * self.rate[cell]
+        plain = tuple(np.sort(shifts).tolist())
+        if all(g == self.count for g in groups) and len(plain) <= 2:
+            return "cells", sup, (plain,)
+        if sup <= _NOTHING * shifts.sum():  # along the fibre: nothing shows
+            return "bound", sup, ()
+        if len(groups) == 1 and groups[0] < self.count:
+            few = self._few(cell, v, groups[0])
+            if few is not None:
+                return "few", sup, (few,)
+        if sup >= _LESS * shifts.sum():
+            return "bound", sup, (plain,)
+        return "bound", sup, (plain, self._least(cell, v, groups))
+
+    def _few(self, cell: np.ndarray, v: np.ndarray, g: int) -> tuple[float, ...] | None:
+        """Moves p and q of two cells, and rates of these and of a third that stays.
+
+        None if more cells than three are left, or the third shows nearly all of the base.
+        """
+        moves, rates = v / self.u[cell], self.along[cell]
+        if self.sizes[g] <= 3:  # all of them
+            there = self.members(g)
+            moves, rates = np.zeros(there.size), self.along[there]
+            moves[np.searchsorted(there, cell)] = v / self.u[cell]
+        else:
+            rest = 0.0
+            if cell.size < self.sizes[g]:
+                unit = _ROUNDING * 2.0 ** np.floor(np.log2(self.whole[g]))
+                rest = float(np.ceil(max(self.whole[g] - rates.sum(), 0.0) / unit + 1) * unit)
+            if rest > _MANY * rates.sum():
+                return None
+            unit = _ROUNDING * 2.0 ** np.floor(np.log2(np.max(np.abs(moves))))
+            moves = np.append(np.round(moves / unit) * unit, 0.0)
+            moves, place = np.unique(moves, return_inverse=True)
+            rates = np.bincount(place, np.append(rates, rest), moves.size)
+            moves, rates = moves[rates > 0], rates[rates > 0]
+        if moves.size > 3:
+            return None
+        if moves.size == 2:
+            moves, rates = np.append(moves, moves[1]), np.append(rates, 0.0)
+        return _in_order(moves, rates)
+
+    def _least(self, cell: np.ndarray, v: np.ndarray, groups: list[int]) -> tuple[float, ...]:
+        """Shifts of the base where the supremum is least, as far as that was looked for."""
+        group, least = self.labels[cell], []
+        for g in groups:
+            own = group == g
+            if g == self.count or self.sizes[g] > _SMALL:
+                least += (np.abs(v[own]) * self.rate[cell[own]]).tolist()
+                continue
+            there = self.members(g)
+            whole = np.zeros(there.size)
+            whole[np.searchsorted(there, cell[own])] = v[own]
+            moves = np.append(-v[own] / self.u[cell[own]], 0.0)
+            tried = np.abs(whole + moves[:, None] * self.u[there]) * self.rate[there]
+            least += tried[np.argmin(tried.sum(axis=1))].tolist()
+        return tuple(sorted(a for a in least if a > 0))
 
 
-def _law(
-    cell: np.ndarray,
-    v: np.ndarray,
-    sup: float,
-    u: np.ndarray,
-    rate: np.ndarray,
-    labels: np.ndarray,
-    count: int,
-    members: dict[int, np.ndarray],
-) -> Law:
-    """What the profile of a row is made of: equal for rows of equal law."""
-    group = labels[cell]
-    groups = np.unique(group).tolist()
-    if len(groups) == 1 and groups[0] < count and members.get(groups[0], _NONE).size == 2:
-        one, two = members[groups[0]]
-        first, second = (float(v[cell == i].sum()) for i in (one, two))
-        one_scale, two_scale = sorted((abs(u[two]) / rate[one], abs(u[one]) / rate[two]))
-        shift = abs(first * u[two] - second * u[one])
-        return "pair", sup, ((float(shift), float(one_scale), float(two_scale)),)
-    shifts = np.abs(v) * rate[cell]
-    plain = tuple(np.sort(shifts).tolist())
-    if all(g == count for g in groups) and len(plain) <= 2:
-        return "cells", sup, (plain,)
-    if sup >= _LESS * shifts.sum():
-        return "bound", sup, (plain,)
-    least: list[float] = shifts[group == count].tolist()
-    for g in groups:
-        own = group == g
-        if g == count:
-            continue
-        if g not in members:
-            least += shifts[own].tolist()
-            continue
-        there = members[g]
-        whole = np.zeros(there.size)
-        whole[np.searchsorted(there, cell[own])] = v[own]
-        moves = np.append(-v[own] / u[cell[own]], 0.0)
-        tried = np.abs(whole + moves[:, None] * u[there]) * rate[there]
-        least += tried[np.argmin(tried.sum(axis=1))].tolist()
-    return "bound", sup, (plain, tuple(sorted(a for a in least if a > 0)))
+def _in_order(moves: np.ndarray, rates: np.ndarray) -> tuple[float, ...]:
+    """p, q and rates of cells one, two and the one taken to stay, the same for what loses alike.
+
+    One and two are those of least and largest move where no rate is 0, and −x loses like x.
+    """
+    if rates[2] == 0:
+        p, (a, b) = abs(float(moves[0] - moves[1])), sorted(rates[:2].tolist(), reverse=True)
+        return p, 0.0, a, b, 0.0
+    order = np.argsort(moves, kind="stable")
+    one, two, stays = order[2], order[0], order[1]
+    p, q = float(moves[one] - moves[stays]), float(moves[two] - moves[stays])
+    if (-q, rates[two]) > (p, rates[one]):
+        one, two, p, q = two, one, -q, -p
+    return p, q, float(rates[one]), float(rates[two]), float(rates[stays])
+
+
+def _dominating(laws: list[Law]) -> np.ndarray:
+    """For each law a law of the same moves and larger rates that no other dominates, else −1."""
+    over = np.full(len(laws), -1)
+    like: dict[tuple[float, float], list[int]] = {}
+    for k, (kind, _, parts) in enumerate(laws):
+        if kind == "few":
+            p, q = parts[0][:2]
+            # two cells are three of which one shows nothing
+            like.setdefault((p - q, 0.0) if q == 0 else (p - q, p + q), []).append(k)
+    for own in like.values():
+        rates = np.array([laws[k][2][0][2:] for k in own])
+        order = np.argsort(-rates.sum(axis=1), kind="stable")
+        best: list[int] = []
+        for i in order.tolist():
+            above = np.all(rates[best] >= rates[i], axis=1)
+            if above.any():
+                over[own[i]] = own[best[int(np.argmax(above))]]
+            else:
+                best.append(i)
+    return over
 
 
 def _profile(law: Law) -> Profile:
-    kind, sup, shifts = law
-    if kind == "pair":
-        shift, one, two = shifts[0]
-        return two_along_a_fibre(shift, (one, two))
-    bounds = [independent_cells(own) for own in shifts]
+    kind, sup, parts = law
+    if kind == "few":
+        p, q, one, two, stays = parts[0]
+        if stays == 0:
+            return two_along_a_fibre(p, (1 / one, 1 / two))
+        return three_along_a_fibre((p, q), (one, two, stays))
+    bounds = [independent_cells(own) for own in parts]
     if kind == "cells":
         return bounds[0]
     alone = BoundedLoss(np.array([sup]))
