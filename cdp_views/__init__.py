@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from .calibration import calibrate as calibrate
     from .calibration import design as design
     from .calibration import equal_profile as equal_profile
+    from .inference import diagnose as diagnose
+    from .inference import naive_and_aware as naive_and_aware
+    from .inference import simulation_based_calibration as simulation_based_calibration
+    from .inference import summarise as summarise
+    from .inference import to_datatree as to_datatree
     from .invariants import bounds as bounds
     from .invariants import linear as linear
     from .invariants import margins as margins
@@ -113,6 +118,11 @@ _ROOM_OF = {
     "Release": "releases",
     "Mechanism": "releases",
     "Observed": "releases",
+    "to_datatree": "inference",
+    "diagnose": "inference",
+    "summarise": "inference",
+    "simulation_based_calibration": "inference",
+    "naive_and_aware": "inference",
     "UnsupportedError": "_checks",
     "InfeasibleError": "_checks",
 }
