@@ -39,15 +39,15 @@ def guarantee(invariant: Invariant, neighbours: Neighbours, *, epsilon: float, d
 
 def caveat(step: float | None, *, whole: bool) -> str:
     """What float64 and the generator leave open."""
-    sums = (
-        "The noise is whole, so every sum of the table is exact; its probabilities are those of "
-        "float64 arithmetic. "
-        if whole
-        else "Sums are float64; low-order digits may in principle tell more than the guarantee says. "
-        if step is None
-        else f"The noise was rounded to multiples of {step!r}, on which every sum of the table is "
-        "exact; as the counts are whole this is post-processing and costs no privacy. "
-    )
+    if whole:
+        sums = "The noise is whole, so sums are exact; its probabilities are float64 arithmetic. "
+    elif step is None:
+        sums = "Sums are float64; low digits may in principle tell more than the guarantee says. "
+    else:
+        sums = (
+            f"The noise was rounded to multiples of {step!r}, on which every sum of the table is "
+            "exact; as the counts are whole this is post-processing and costs no privacy. "
+        )
     return (
         f"The noise was drawn in float64 with {GENERATOR}, from a key of 64 bits that the "
         "operating system made and that was not kept; it is not a cryptographic generator. "

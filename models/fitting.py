@@ -1,0 +1,100 @@
+"""What every model's `main` does: publish a simulated table, read it back, fit, say how it went.
+
+Nothing here is about a particular model. The fit is NumPyro's NUTS with two settings that matter
+for tables: float64, since counts of millions lose the noise in float32, and a target acceptance of
+0.95, since the sd of a population and its members are correlated.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+from numpyro.infer import MCMC, NUTS
+
+import cdp_views as cdp
+
+
+def fit(
+    key: Array,
+    model: Callable[..., None],
+    *args: Any,
+    num_samples: int = 1000,
+    num_warmup: int | None = None,
+    num_chains: int = 2,
+    **kwargs: Any,
+) -> MCMC:
+    """Posterior draws by NUTS: chains vectorised, half as many warm-up steps, at least 500.
+
+    - `key`: JAX key. `model`, `args`, `kwargs`: the model and what it is given.
+    - `num_samples`: draws of each of the `num_chains` chains.
+    """
+    warmup = max(500, num_samples // 2) if num_warmup is None else num_warmup
+    mcmc = MCMC(
+        NUTS(model, target_accept_prob=0.95),
+        num_warmup=warmup,
+        num_samples=num_samples,
+        num_chains=num_chains,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
+    mcmc.run(key, *args, extra_fields=("diverging",), **kwargs)
+    return mcmc
+
+
+def options(what: str) -> argparse.Namespace:
+    """The command line of a model: `--num-samples`, `--seed`, `--view`, `--noise`, `--epsilon`."""
+    parser = argparse.ArgumentParser(description=what)
+    parser.add_argument("--num-samples", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--view", choices=["max-entropy", "conditioned", "imaged"], default="imaged"
+    )
+    parser.add_argument(
+        "--noise",
+        choices=["normal", "laplace", "discrete-normal", "discrete-laplace"],
+        default="normal",
+    )
+    parser.add_argument("--epsilon", type=float, default=0.2)
+    return parser.parse_args()
+
+
+def publish(counts: ArrayLike, invariant: Any, chosen: argparse.Namespace) -> cdp.Release:
+    """The counts as an office would publish them, written to files and read back."""
+    pure = chosen.noise in ("laplace", "discrete-laplace")
+    made = cdp.release(
+        np.asarray(counts),
+        invariant,
+        view=chosen.view,
+        noise=chosen.noise,
+        epsilon=chosen.epsilon,
+        delta=0.0 if pure else 1e-6,
+        neighbours=cdp.relocations(invariant),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "released.csv"
+        made.save(path)
+        return cdp.read_release(path)
+
+
+def report(draws: Mapping[str, Array], truth: Mapping[str, ArrayLike]) -> None:
+    """Posterior mean and 90 % interval of each number, coverage of each array, beside the truth."""
+    for name, true in truth.items():
+        low, middle, high = np.quantile(np.asarray(draws[name]), [0.05, 0.5, 0.95], axis=0)
+        true = np.asarray(true)
+        if true.ndim == 0:
+            print(f"{name}: {middle:.3g}, 90% interval {low:.3g} to {high:.3g} (true {true:.3g})")
+            continue
+        inside = np.mean((low <= true) & (true <= high))
+        error = np.sqrt(np.mean((np.mean(np.asarray(draws[name]), axis=0) - true) ** 2))
+        print(f"{name}: {inside:.0%} of 90% intervals hold the truth; error {error:.3g} (rms)")
+
+
+def in_float64() -> None:
+    """64-bit JAX for the whole program; a `main` calls it first."""
+    jax.config.update("jax_enable_x64", True)
