@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from .releases import Mechanism as Mechanism
     from .releases import Observed as Observed
     from .releases import Release as Release
+    from .releases import read_published as read_published
     from .releases import read_release as read_release
     from .releases import release as release
     from .report import profile_curves as profile_curves
@@ -114,6 +115,7 @@ _ROOM_OF = {
     "compare": "study",
     "Comparison": "study",
     "release": "releases",
+    "read_published": "releases",
     "read_release": "releases",
     "Release": "releases",
     "Mechanism": "releases",

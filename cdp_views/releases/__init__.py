@@ -3,5 +3,6 @@
 from cdp_views.releases.files import read_release as read_release
 from cdp_views.releases.mechanism import Mechanism as Mechanism
 from cdp_views.releases.observed import Observed as Observed
+from cdp_views.releases.published import read_published as read_published
 from cdp_views.releases.release import release as release
 from cdp_views.releases.result import Release as Release

@@ -1,7 +1,7 @@
 """A released table inside a NumPyro model: the true table behind it, and what it says of one."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ from cdp_views._float64 import float64, in_float64
 from cdp_views.invariants import Invariant
 from cdp_views.releases.closing import slack_of, totals_of
 from cdp_views.releases.mechanism import NOISES, Mechanism
+from cdp_views.releases.rounded import Rounded
 from cdp_views.support import NonnegativeTotals, Restricted
 
 
@@ -31,10 +32,15 @@ class Observed:
         released: y (n,), counts; may be traced.
         totals: the exact totals A q (k,), counts; `None` for those of the released table, which has
             them unless the noise is independent.
+        rounding: the table was rounded to multiples of this many counts after the noise was added;
+            0 for none. The likelihood is then that of the interval.
+        coords: coordinates of the cells for labelled arrays, as `cdp.Release.coords`.
 
     Raises:
         ValueError: a table of another length, or exact totals that are missing, or not those of the
             released table where the mechanism keeps them.
+        UnsupportedError: rounding of a table whose noise keeps totals (rounding broke them), or of
+            whole noise.
 
     Example:
         >>> import cdp_views as cdp, jax, numpyro.distributions as dist, numpyro
@@ -49,6 +55,8 @@ class Observed:
     mechanism: Mechanism
     released: Any
     totals: Any = None
+    rounding: float = 0.0
+    coords: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n = self.invariant.n
@@ -57,6 +65,7 @@ class Observed:
                 f"`released` must have shape ({n},), one count per cell; got "
                 f"{np.shape(self.released)}."
             )
+        self._check_rounding()
         if not _checks.is_concrete(self.released):
             return
         _checks.finite("released", self.released, "A cell that was not published is no cell.")
@@ -68,6 +77,17 @@ class Observed:
                 )
         elif self.mechanism.keeps_totals and _checks.is_concrete(self.totals):
             _require_same(self.invariant, self.released, self.totals)
+
+    def _check_rounding(self) -> None:
+        if self.rounding == 0:
+            return
+        _checks.positive("rounding", self.rounding, "Give the multiple, such as 5; 0 for none.")
+        if self.mechanism.keeps_totals or NOISES[self.mechanism.noise].whole:
+            raise _checks.UnsupportedError(
+                f"`rounding` goes with independent Normal or Laplace noise; got "
+                f"{self.mechanism.view} {self.mechanism.noise} noise. Where the steps are small "
+                "against the noise, move the table to its totals and state no rounding."
+            )
 
     @property
     def invariant(self) -> Invariant:
@@ -135,7 +155,11 @@ class Observed:
             The released table (n,).
         """
         self._warn_if_noise_drowns()
-        law = self.mechanism.density(q, scale=scale)
+        law = (
+            self._independent(q, scale).to_event(1)
+            if self.rounding
+            else self.mechanism.density(q, scale=scale)
+        )
         return jnp.asarray(numpyro.sample(name, law, obs=jnp.asarray(self.released)))
 
     def _totals(self) -> Any:
@@ -149,8 +173,13 @@ class Observed:
         if self.mechanism.keeps_totals:
             return self.mechanism.density(zero, scale=scale)
         over = _evaluate(self.invariant, self.released) - self._totals()
-        base = NOISES[self.mechanism.noise].density(zero, self.scale if scale is None else scale)
-        return Restricted(base, self.invariant, over)
+        return Restricted(self._independent(zero, scale), self.invariant, over)
+
+    def _independent(self, q: Any, scale: Any) -> dist.Distribution:
+        """Noise around q that keeps no total, rounded as the table was."""
+        base = NOISES[self.mechanism.noise].density(q, self.scale if scale is None else scale)
+        base = base.expand((self.invariant.n,))
+        return Rounded(base, self.rounding) if self.rounding else base
 
     def _near(self, scale: Any) -> tuple[Any, Any]:
         """A positive table near the released one, and how far off the truth may be, (n,) each."""
