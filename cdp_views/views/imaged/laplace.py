@@ -10,7 +10,7 @@ from scipy import sparse
 
 from cdp_views.invariants import Invariant, Totals
 from cdp_views.loss import ProfileLoss
-from cdp_views.precision.fibre import log_fibre_integral
+from cdp_views.precision.fibre_host import log_fibre_product
 from cdp_views.precision.laplace_profile import independent_cells
 from cdp_views.views._common import proper
 from cdp_views.views._mixture import disjoint, host_scale, laplace_loss_draws
@@ -44,14 +44,19 @@ class ImagedLaplace(PushedView):
 
     def _log_density(self, noise: Array) -> Array:
         groups, scale = disjoint(self.invariant), jnp.asarray(proper(self.scale), noise.dtype)
-        segments, b = groups.segments, groups._weights_like(noise.dtype)
-        direction = b / jnp.asarray(self._push.law.weight, noise.dtype)
+        segments, weight = groups.segments, jnp.asarray(self._push.law.weight, noise.dtype)
+        one = jnp.ones((1,), noise.dtype)
+        b = one if groups.weights is None else groups._weights_like(noise.dtype)
+        direction = b / weight
         # coordinates (x, s) of x + s·u: the volume of u beyond V is b·u/|b|
-        volume = jnp.log(segments.sum(b * direction)) - 0.5 * jnp.log(groups._norm2(b))
-        fibre = log_fibre_integral(noise, direction, 1 / scale, segments)
+        alike = direction.shape[-1] == 1
+        along = direction * segments.sizes if alike else segments.sum(b * direction)
+        volume = jnp.log(along) - 0.5 * jnp.log(groups._norm2(b))
+        fibre = log_fibre_product(noise, direction, 1 / scale, segments)
         free = jnp.where(segments.member, 0, -jnp.abs(noise) / scale)
-        cells = jnp.sum(free - jnp.broadcast_to(jnp.log(2 * scale), noise.shape), -1)
-        return cells + jnp.sum(fibre + volume, -1)
+        each = noise.shape[-1] if scale.shape[-1] == 1 else 1
+        cells = jnp.sum(free, -1) - each * jnp.sum(jnp.log(2 * scale), -1)
+        return cells + fibre + jnp.sum(volume, -1)
 
     def log_prob_estimate(self, value: Any, key: Array, *, draws: int = 4096) -> DensityEstimate:
         """The log-density at one table on any totals: `fibre.log_prob_estimate`."""
