@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, final
 
 import jax
@@ -195,13 +196,18 @@ def simulated(
     key: Array, simulate: Simulate, sites: Sequence[str], count: int
 ) -> tuple[dict[str, np.ndarray], Any]:
     """Truth by site (count, …) on the host, and data with a leading axis."""
-    truth, data = jax.jit(jax.vmap(simulate))(jax.random.split(key, count))
+    truth, data = _simulator(simulate)(jax.random.split(key, count))
     missing = [site for site in sites if site not in truth]
     if missing:
         raise ValueError(
             f"`simulate` gives no truth for {', '.join(missing)}; it gives {', '.join(truth)}."
         )
     return {site: np.asarray(truth[site]) for site in sites}, data
+
+
+@lru_cache(maxsize=16)
+def _simulator(simulate: Simulate) -> Callable[[Array], tuple[dict[str, Array], Any]]:
+    return jax.jit(jax.vmap(simulate))
 
 
 def check_shapes(site: str, draws: np.ndarray, truth: np.ndarray) -> None:

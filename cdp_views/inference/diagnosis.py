@@ -14,6 +14,7 @@ from cdp_views.inference._constant import constant
 INTERVAL = (0.05, 0.95)  # ends of the 90 % interval
 _USUAL, _MOST = 1.01, 1.02  # R-hat: at most 1 % of quantities above the first, none above the other
 _SHARE = 0.01
+_FEWEST = 8  # draws per chain: two in each half of a half
 _PER_CHAIN = 100  # effective draws that R-hat and ESS need to be believed (Vehtari et al. 2021)
 
 
@@ -125,7 +126,7 @@ def diagnose(tree: xr.DataTree, sites: Sequence[str] | None = None) -> Diagnosis
         problems.append(f"{broken} quantities have draws that are not finite.")
     enough = _PER_CHAIN * chains
     rhat, bulk, tail = np.array([np.nan]), np.array([np.nan]), np.array([np.nan])
-    if draws < 4:
+    if draws < _FEWEST:
         more = _PER_CHAIN - draws
         problems.append(
             f"{draws} draws per chain are too few for R-hat at all; draw {more} more per chain."
@@ -150,7 +151,7 @@ def diagnose(tree: xr.DataTree, sites: Sequence[str] | None = None) -> Diagnosis
     if diverging is None:
         notes.append("Divergences unknown: the tree has no sampler statistics.")
     if chains == 1:
-        notes.append("One chain: R-hat compares its halves, and cannot see that chains disagree.")
+        notes.append("One chain: R-hat compares its parts, and cannot see that chains disagree.")
     if still:
         notes.append(f"{still} quantities do not vary (the totals determine them): not judged.")
     at = names or ["none"]
@@ -210,8 +211,13 @@ def _columns(posterior: xr.Dataset) -> tuple[list[str], np.ndarray, int, int]:
 def _measures(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """R-hat and effective draws of means and of 90 % interval ends, (quantity,) each."""
     array: Any = array_stats
+    if columns.shape[0] == 1:  # ArviZ gives no R-hat for one chain: its halves are two
+        half = columns.shape[1] // 2
+        halves = columns[0, : 2 * half].reshape(2, half, -1)
+    else:
+        halves = columns
     with np.errstate(invalid="ignore", divide="ignore"):  # a chain that stands still: R-hat = inf
-        rhat = array.rhat(columns, chain_axis=0, draw_axis=1)
+        rhat = array.rhat(halves, chain_axis=0, draw_axis=1)
         bulk = array.ess(columns, chain_axis=0, draw_axis=1, method="bulk")
         tail = array.ess(columns, chain_axis=0, draw_axis=1, method="tail", prob=INTERVAL)
     return np.nan_to_num(np.atleast_1d(rhat), nan=np.inf), np.atleast_1d(bulk), np.atleast_1d(tail)

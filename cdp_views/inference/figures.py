@@ -64,7 +64,7 @@ def rank_figure(found: "Ranks") -> "Figure":
         ax.set_xlabel("rank of the truth, as a share")
     axes[0].set_ylabel("share of ranks below, minus expected")
     figure.suptitle(
-        f"{count} simulations, p = {found.p_value:.2g}; grey: all curves in it with chance 90%",
+        f"{count} simulations, p = {found.p_value:.2g}\ngrey: holds all curves with chance 90%",
         x=0.01, ha="left", fontsize="medium",
     )  # fmt: skip
     return figure
@@ -89,18 +89,26 @@ def naive_and_aware_figure(found: xr.Dataset) -> "Figure":
     figure = _figure((11.0, 1.9 + 0.55 * len(sites)))
     axes = figure.subplots(1, 3, sharey=True)
     unit = found["mean_width90"].sel(analysis="aware")
+    of_site = found["site_of_quantity"].values
+    cells = xr.DataArray(of_site, dims="quantity")
     panels = (
         ("coverage90", 1.0, "share of 90% intervals that hold the truth", 0.9),
-        ("bias", unit, "bias, in widths of the aware interval", 0.0),
+        ("bias", unit.sel(site=cells), "bias of each quantity, in widths of the aware interval", 0),
         ("mean_width90", unit, "width of 90% intervals, aware = 1", 1.0),
     )
     places = np.arange(len(sites))[::-1]
+    row_of = dict(zip(sites, places, strict=True))
     for ax, (name, divisor, title, line) in zip(axes, panels, strict=True):
         ax.axvline(line, color="#666666", linewidth=0.9, linestyle=(0, (4, 2)))
         for shift, (analysis, style) in zip((0.14, -0.14), _STYLE.items(), strict=True):
-            value = (found[name].sel(analysis=analysis) / divisor).values
-            error = (2 * found[f"{name}_se"].sel(analysis=analysis) / divisor).values
-            ax.errorbar(value, places + shift, xerr=error, linestyle="", capsize=2, **style)
+            value = (found[name] / divisor).sel(analysis=analysis).values
+            error = (2 * found[f"{name}_se"] / divisor).sel(analysis=analysis).values
+            place = np.array([row_of[s] for s in of_site]) if name == "bias" else places
+            if value.size > len(sites):  # many cells: bars would hide the dots
+                faint = style | {"alpha": 0.5, "markersize": 4}
+                ax.plot(value, place + shift, linestyle="", **faint)
+            else:
+                ax.errorbar(value, place + shift, xerr=error, linestyle="", capsize=2, **style)
         ax.set_title(title, loc="left", fontsize="medium")
         ax.spines[["top", "right"]].set_visible(False)
     axes[0].set_yticks(places, sites)

@@ -9,7 +9,7 @@ import xarray as xr
 
 from cdp_views import _checks
 from cdp_views.inference._constant import constant
-from cdp_views.inference.diagnosis import INTERVAL, _measures, labels_of
+from cdp_views.inference.diagnosis import _FEWEST, INTERVAL, _measures, labels_of
 
 
 def summarise(
@@ -82,7 +82,7 @@ def _rows(site: xr.DataArray, line: np.ndarray | None) -> pd.DataFrame:
     x = site.values.reshape(*site.shape[:2], -1).astype(np.float64)
     varies = ~constant(site.values.reshape(x.shape), (0, 1)) & np.isfinite(x).all(axis=(0, 1))
     rhat, bulk, tail = (np.full(x.shape[-1], np.nan) for _ in range(3))
-    if varies.any() and x.shape[1] >= 4:
+    if varies.any() and x.shape[1] >= _FEWEST:
         rhat[varies], bulk[varies], tail[varies] = _measures(x[..., varies])
     low, high = np.quantile(x, INTERVAL, axis=(0, 1))
     sd = x.std(axis=(0, 1), ddof=1)
@@ -109,7 +109,7 @@ def _exceeding(above: np.ndarray, effective: np.ndarray) -> tuple[np.ndarray, np
     size = np.where(np.isfinite(effective), effective, above.shape[0] * above.shape[1])
     error = np.sqrt((k := chance * size + 1) * (size + 2 - k) / (size + 2) ** 3)
     error = np.where(np.isnan(effective), 0.0, error)  # a quantity that does not vary is known
-    if mixed.any() and above.shape[1] >= 4:
+    if mixed.any() and above.shape[1] >= _FEWEST:
         # The indicator mixes at its own pace, not at that of the quantity.
         own = _measures(above[..., mixed].astype(np.float64))[1]
         error[mixed] = np.sqrt(chance[mixed] * (1 - chance[mixed]) / own)
