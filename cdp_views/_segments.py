@@ -106,7 +106,7 @@ class Segments:
         """Each group's number at its cells, zero elsewhere: (…, count) → (…, n)."""
         t = jnp.asarray(t)
         if self.width is not None:
-            return jnp.repeat(t, self.width, axis=-1, total_repeat_length=self.n)
+            return jnp.broadcast_to(t[..., None], (*t.shape, self.width)).reshape(*t.shape[:-1], -1)
         return take_or_zero(t, self.labels)
 
     def last_argmax(self, x: Array) -> Array:

@@ -10,6 +10,7 @@ has a root iff Σ_{i≠m} c_i > c_m: a constructive proof of Corollary 1 of the 
 paper. Then θ = νσ² is θ_i = (1 + R_i/u)/2, θ_m = 1 − 1/(2u), and 1 + ν_m Σ F_i²/ν_i = 2u.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -33,7 +34,17 @@ class Balance(NamedTuple):
     iterations: Array
 
 
-class _Pieces(NamedTuple):
+class Moments(NamedTuple):
+    """Σ p^k over the cells of a group but the largest, k = 1, 2, 4, 6, 8: (…, G) each."""
+
+    s1: Array
+    s2: Array
+    s4: Array
+    s6: Array
+    s8: Array
+
+
+class Pieces(NamedTuple):
     """Cellwise parts of the equation, each free of cancellation and overflow at any p."""
 
     g: Array
@@ -64,7 +75,7 @@ def balance_totals(c: Array, segments: Segments) -> Balance:
     p = jnp.where(pivot | ~seg.member, 0.0, c / jnp.where(seg.member, seg.spread(largest), 1.0))
     regular = ~(single | pair)
     u, iterations = _root(p, regular, jnp.where(single, 0.5, 1.0), pivot, seg)
-    pieces = _pieces(p, seg.spread(u))
+    pieces = pieces_of(p, seg.spread(u))
     theta = jnp.where(
         pivot, 1.0 - 0.5 / jnp.where(pivot, seg.spread(u), 1.0), (1.0 + pieces.root_over_u) / 2
     )
@@ -72,7 +83,8 @@ def balance_totals(c: Array, segments: Segments) -> Balance:
     return Balance(theta, u, pivot, feasible, gap, iterations)
 
 
-def _pieces(p: Array, u: Array) -> _Pieces:
+def pieces_of(p: Array, u: Array) -> Pieces:
+    """g, −dg/du, 1 − g and R/u of cells p ≥ 0 at u > 0; g = 0 and R/u = 1 where p = 0."""
     inside = p > 0
     safe_p = jnp.where(inside, p, 1.0)
     t = jnp.where(inside, u, 1.0) / safe_p
@@ -89,11 +101,11 @@ def _pieces(p: Array, u: Array) -> _Pieces:
     whole = t + h
     g = jnp.where(inside, safe_p / whole, 0.0)
     slope = jnp.where(inside, h_plus_e / (jnp.where(h > 0, h, 1.0) * whole**2), 0.0)
-    return _Pieces(g, slope, h_plus_e / whole, jnp.where(inside, h / t, 1.0))
+    return Pieces(g, slope, h_plus_e / whole, jnp.where(inside, h / t, 1.0))
 
 
 def _value_and_slope(p: Array, u: Array) -> tuple[Array, Array]:
-    pieces = _pieces(p, u)
+    pieces = pieces_of(p, u)
     return pieces.g, pieces.slope
 
 
@@ -106,7 +118,7 @@ def _root(
 
     def excess(u: Array) -> Array:
         """G(u) − 1 without the subtraction: the largest term's 1 − g is exact near a tie."""
-        total = seg.sum(_pieces(others, seg.spread(u)).g) - _pieces(largest, u).one_minus_g
+        total = seg.sum(pieces_of(others, seg.spread(u)).g) - pieces_of(largest, u).one_minus_g
         return jnp.where(regular, total, fixed - u)
 
     solve = partial(
@@ -125,29 +137,51 @@ def _root(
 def _iterate(
     start: Array, *, others: Array, largest: Array, regular: Array, seg: Segments
 ) -> tuple[Array, Array]:
-    """Safeguarded Newton on 1/G, or on the equation with the largest other cell eliminated."""
+    powers = [seg.sum(others**k) + largest**k for k in (1, 2, 4, 6, 8)]
+
+    def value_and_slope(u: Array, _: Array) -> tuple[Array, Array]:
+        return seg.accumulate(_value_and_slope, (others,), (u,))
+
+    return newton(value_and_slope, Moments(*powers), largest, seg.sizes, regular, start)
+
+
+def newton(
+    value_and_slope: Callable[[Array, Array], tuple[Array, Array]],
+    moments: Moments,
+    largest: Array,
+    sizes: Array,
+    regular: Array,
+    start: Array,
+) -> tuple[Array, Array]:
+    """Safeguarded Newton on 1/G, or on the equation with the largest other cell eliminated.
+
+    Args:
+        value_and_slope: Σ g and −Σ dg/du of the cells but the two largest, (…, G), from u and
+            the groups that are done, whose answer does not matter.
+        moments: of the cells but the largest.
+        largest: the largest p among them.
+        sizes: cells of each group.
+        regular: which groups to solve.
+        start: what the others' answer is.
+
+    Returns:
+        u (…, G), and the number of steps taken.
+    """
     eps, tiny = jnp.finfo(start.dtype).eps, jnp.finfo(start.dtype).tiny * 1e4
-    alpha, alpha1 = others**2, largest**2
-    beta1 = (1 - largest) * (1 + largest)
-    s1, s2, s4 = seg.sum(others) + largest, seg.sum(alpha) + alpha1, seg.sum(alpha**2) + alpha1**2
-    at_one = seg.sum(_at_one(others)) + _at_one(largest)
-    above = at_one >= 1  # G(1) ≥ 1, so u ≥ 1
-    s2_safe = jnp.where(s2 > 0, s2, 1.0)
+    alpha1, beta1 = largest**2, (1 - largest) * (1 + largest)
+    s1, s2 = moments.s1, moments.s2
     # Brackets are widened: one that is exact to rounding makes the safeguard bisect at ties.
     low = jnp.where(
-        s2 >= 1, 0.45 * s2, 0.9 * jnp.maximum((s1 - 1) / jnp.maximum(seg.sizes - 1, 1), tiny)
+        s2 >= 1, 0.45 * s2, 0.9 * jnp.maximum((s1 - 1) / jnp.maximum(sizes - 1, 1), tiny)
     )
     high = jnp.where(s2 >= 1, 2 * s2, 1.0)
-    low = jnp.where(above, jnp.maximum(low, 0.9), low)
-    high = jnp.where(above, jnp.maximum(high, 2.0), jnp.minimum(high, 1.1))
     low = jnp.minimum(low, 0.9 * high)
-    guess = jnp.where(above | (s2 > 0.8), jnp.clip((s2 + s4 / s2_safe) / 2, low, high), low)
-    u = jnp.where(regular, guess, start)
+    u = jnp.where(regular, jnp.clip(_guess(moments, low), low, high), start)
 
     def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
         u, low, high, done, count = state
-        total, slopes = seg.accumulate(_value_and_slope, (others,), (u,))
-        last = _pieces(largest, u)
+        total, slopes = value_and_slope(u, done)
+        last = pieces_of(largest, u)
         total_slope = -slopes
         excess = total - last.one_minus_g
         low = jnp.where(excess >= 0, jnp.maximum(low, u), low)
@@ -163,8 +197,9 @@ def _iterate(
         new = jnp.where(((new >= low) & (new <= high)) | small, new, jnp.sqrt(low) * jnp.sqrt(high))
         exact = jnp.abs(excess) <= 4 * eps * jnp.maximum(total, last.one_minus_g)
         new = jnp.where(done | exact, u, new)
-        # Newton squares its error, so after a step this small only rounding is left.
-        settled = jnp.abs(new - u) <= 0.01 * jnp.sqrt(eps) * u
+        # Newton squares its error, so after a step this small only rounding is left; for u > 2
+        # 1/G is nearly linear.
+        settled = jnp.abs(new - u) <= jnp.where(u > 2, 0.3, 0.01) * jnp.sqrt(eps) * u
         return new, low, high, done | settled | exact, count + 1
 
     def unfinished(state: tuple[Array, ...]) -> Array:
@@ -178,6 +213,21 @@ def _iterate(
     return u, count
 
 
-def _at_one(p: Array) -> Array:
-    """g at u = 1."""
-    return p * p / (1 + jnp.sqrt((1 - p) * (1 + p)))
+def _guess(moments: Moments, low: Array) -> Array:
+    """The root of G's series in x = 1/u to x⁴; exact for equal scales and u ≫ 1."""
+    _, s2, s4, s6, s8 = moments
+    safe = jnp.where(s2 > 0, s2, 1.0)
+    near = (s2 + s4 / safe) / 2
+    x = 1 / jnp.where(near > 0, near, 1.0)
+    for _ in range(4):
+        y = 2 - x
+        value = s2 * x / 2 + s4 * x**2 * y / 8 + s6 * x**3 * y**2 / 16 + 5 * s8 * x**4 * y**3 / 128
+        slope = (
+            s2 / 2
+            + s4 * x * (4 - 3 * x) / 8
+            + s6 * x**2 * y * (6 - 5 * x) / 16
+            + 5 * s8 * x**3 * y**2 * (8 - 7 * x) / 128
+        )
+        x = x - (value - 1) / jnp.where(slope > 0, slope, 1.0)
+    series = (s2 > 2) & (x > 0) & (x < 1)
+    return jnp.where(series, 1 / jnp.where(series, x, 1.0), jnp.where(s2 > 0.8, near, low))

@@ -9,15 +9,18 @@ import numpy as np
 from jax import Array, lax
 
 from cdp_views import _checks
+from cdp_views._lanes import Lanes
 from cdp_views._segments import once
 from cdp_views.deviation import Deviation
 from cdp_views.invariants import Totals
 from cdp_views.noise import Mixing
+from cdp_views.precision.balanced_noise import balanced_noise
 from cdp_views.precision.fibre import segmented_cumsum
 from cdp_views.views._mixture import MixtureView, disjoint, host_scale, is_disjoint
 from cdp_views.views.max_entropy.density import DensityEstimate, estimate
-from cdp_views.views.max_entropy.estimated import estimated_losses
+from cdp_views.views.max_entropy.estimated import estimated_loss
 from cdp_views.views.max_entropy.marginal import loss_of_cell
+from cdp_views.views.max_entropy.pairs import independent_pairs
 
 _MOST_ROUNDS = 1_000
 
@@ -30,7 +33,7 @@ class MaxEntropyMixture(MixtureView):
     """
 
     kind = "max-entropy"
-    pytree_data_fields = ("mixing",)
+    pytree_data_fields = ("mixing", "lanes")
     way_out: ClassVar[str] = 'Use scales="shared", or draws of sample_noise.'
 
     def __init__(
@@ -51,6 +54,7 @@ class MaxEntropyMixture(MixtureView):
         self.mixing = mixing
         # no such law even at equal s: raises
         disjoint(invariant).equalize(jnp.asarray(scale) ** 2)
+        self.lanes = Lanes.of(disjoint(invariant).segments)
         super().__init__(invariant, loc, scale, batch_shape, validate_args=validate_args)
 
     @property
@@ -61,13 +65,23 @@ class MaxEntropyMixture(MixtureView):
         """Draws of the standardised scales s (*shape), in balance: given them X is Gaussian."""
         raise NotImplementedError
 
-    def sample_noise(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
+    def _scales_and_normals(self, key: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
+        """Such s, and independent standard normals, where noise lies in rows (see `Lanes`)."""
         one, two = jax.random.split(key)
-        shape = self.shape(sample_shape)
-        s = self._scales(one, shape)
-        sigma = once(jnp.asarray(self.scale, s.dtype) * s)
-        law = self.groups.equalize_traced(sigma**2)
-        return law.colour(once(jax.random.normal(two, shape, s.dtype)))
+        s = self.lanes.taken(self._scales(one, shape))
+        return s, once(jax.random.normal(two, s.shape, s.dtype))
+
+    def sample_noise(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
+        s, z = self._scales_and_normals(key, self.shape(sample_shape))
+        groups, lanes = self.groups, self.lanes
+        scale = jnp.asarray(self.scale, s.dtype)
+        b = None if groups.weights is None else groups._weights_like(s.dtype)
+        b = b if b is None else jnp.where(groups.segments.member, b, 1)
+        c = s if self.alike else s * lanes.taken(scale if b is None else jnp.abs(b) * scale)
+        x = lanes.given(balanced_noise(lanes, lanes.kept(c), z))
+        if self.alike:  # the equation knows no unit
+            return x * (scale if b is None else jnp.sign(b) * scale)
+        return x if b is None else x / b
 
     def _independent(self, key: Array, shape: tuple[int, ...]) -> Array:
         return once(self.mixing.sample(key, shape, jnp.result_type(float)))
@@ -124,10 +138,15 @@ class MaxEntropyCoupled(MaxEntropyMixture):
         super().__init__(invariant, loc, scale, *args, **kwargs)
         require_one_law(self.mixing, groups.segments)
 
-    def _scales(self, key: Array, shape: tuple[int, ...]) -> Array:
-        s, seg = self._independent(key, shape), self.groups.segments
-        accepted = seg.spread(self._accept(s).astype(s.dtype)) > 0
-        return jnp.where(accepted | ~seg.member, s, self.groups._at_anchor(s))
+    def _scales_and_normals(self, key: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
+        lanes, rows = self.lanes, self.lanes.rows
+        s, z = independent_pairs(self.mixing, lanes, key, shape)
+        s = lanes.kept(s)
+        keeps = self._accepts(lanes.sum(_itself, (s,)), lanes.max(s)[0])
+        any_place = rows.place(jnp.ones(rows.n, bool))
+        common = lanes.at(s, any_place, jnp.zeros_like(any_place))
+        keep = (rows.spread(keeps.astype(jnp.int32)) > 0) | ~rows.member
+        return jnp.where(keep[..., None, :], s, lanes.spread(common)), z
 
     def coupled_share(self, key: Array, draws: int = 1000) -> np.ndarray:
         """Share (G,) of draws whose group takes one common scale, from `draws` draws."""
@@ -144,8 +163,11 @@ class MaxEntropyCoupled(MaxEntropyMixture):
         group's smallest other c that add up to it (1 where all c are equal).
         """
         seg = self.groups.segments
-        largest = seg.max(s)
-        return seg.sum(s) - largest > self.needed * largest * _slack(seg.sizes, s.dtype)
+        return self._accepts(seg.sum(s), seg.max(s))
+
+    def _accepts(self, total: Array, largest: Array) -> Array:
+        slack = _slack(self.groups.segments.sizes, total.dtype)
+        return total - largest > self.needed * largest * slack
 
     def log_prob_estimate(self, value: Any, key: Array, *, draws: int = 10_000) -> DensityEstimate:
         """log p(value) by simulation, with its standard error; exact where no group exceeds two.
@@ -199,11 +221,9 @@ class MaxEntropyCoupled(MaxEntropyMixture):
         square = finite_second_moment(self) * jnp.asarray(self.scale) ** 2
         return self.groups.equalize(square).covariance_product(jnp.asarray(x))
 
-    def loss_estimates(
-        self, key: Array, differences: Any, draws: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Draws of the loss of every difference from estimated densities, fine and coarse."""
-        return estimated_losses(self, key, differences, draws)
+    def loss_estimates(self, key: Array, differences: Any, draws: int) -> Any:
+        """The loss of every difference by simulation, with the error of its densities."""
+        return estimated_loss(self, key, differences, draws)
 
     def on_cells(self, part: Totals, scale: np.ndarray, cells: np.ndarray) -> "MaxEntropyCoupled":
         """The same noise on some of the groups alone."""
@@ -300,6 +320,10 @@ class MaxEntropyChecked(MaxEntropyMixture):
     def _called(self, group: int) -> str:
         names = self.groups.names
         return str(group) if names is None else str(names[group])
+
+
+def _itself(s: Array) -> Array:
+    return s
 
 
 def _slack(sizes: Array, dtype: Any) -> Array:
