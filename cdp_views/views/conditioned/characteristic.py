@@ -1,8 +1,8 @@
-"""What conditioning needs of each mixing law: its density, characteristic function, tilted scales.
+"""What conditioning needs of each mixing law: its density, its characteristic function.
 
 φ(t) = E e^{−t²s²/2} is the characteristic function of s·Z, and given ω a cell's scale has the law
-∝ h(s) e^{−a²s²/2}, a = cω. With u = log s that law is log-concave if the law of log s is, and so is
-that of log ω (a convolution and a product of log-concave functions; Prékopa 1973).
+∝ h(s) e^{−a²s²/2}, a = cω (`tilted`). With u = log s that law is log-concave if the law of log s
+is, and so is that of log ω (a convolution and a product of log-concave functions; Prékopa 1973).
 """
 
 import math
@@ -27,10 +27,10 @@ from cdp_views.noise.mixing import InverseChi, Rayleigh
 from cdp_views.noise.numerical import DoubledKolmogorov, Given
 from cdp_views.precision import characteristic_of_shift as shifted
 from cdp_views.precision.bessel import log_power_bessel
-from cdp_views.precision.omega_tangents import Tent, draw, tent
 
 _NODES = 385
 _TABLE = (-12.0, 30.0, 2101)
+_HUGE = 1e30
 
 
 # densities and moment generating functions
@@ -180,9 +180,11 @@ class Table(NamedTuple):
         """One table for all cells."""
         low, high, count = _TABLE
         v = jnp.linspace(low, high, count, dtype=dtype)
-        return Table(
-            *jax.jvp(lambda v: log_characteristic(mixing, jnp.exp(v)), (v,), (jnp.ones_like(v),))
-        )
+        value, slope = jax.jvp(lambda v: log_characteristic(mixing, jnp.exp(v)), (v,), (v * 0 + 1,))
+        # far out in float32 both overflow, where e^value is 0 anyway
+        value = jnp.maximum(jnp.nan_to_num(value, nan=-_HUGE), -_HUGE)
+        slope = jnp.maximum(jnp.nan_to_num(slope, nan=0.0, neginf=-_HUGE), -_HUGE)
+        return Table(value, slope)
 
     def __call__(self, v: Array) -> Array:
         """log φ(e^v)."""
@@ -223,43 +225,7 @@ def host_log_phi(mixing: Mixing) -> Callable[[np.ndarray], np.ndarray]:
 _compiled_table = jax.jit(lambda mixing: Table.of(mixing, jnp.result_type(float)))
 
 
-# scales given a = cω, or given the cell's noise z
-
-
-def draw_squares(key: Array, mixing: Mixing, a: Array) -> Array:
-    """s² of every cell, s from h(s) e^{−a²s²/2}: exact, (*a.shape)."""
-    if isinstance(mixing, Rayleigh):
-        e = jax.random.exponential(key, a.shape, a.dtype)
-        return 2 * jnp.maximum(e, jnp.finfo(a.dtype).eps ** 2) / (1 + a * a)
-    line = log_density_of_log(mixing)
-
-    def tilted(u: Array) -> Array:
-        return line(u) - 0.5 * (a * jnp.exp(u)) ** 2
-
-    mode, width = _peak(mixing, a)
-    slope = partial(_slope, tilted)
-    left, right = mode - width, mode + width
-    hat: Tent = tent(left, right, (tilted(left), tilted(right)), (slope(left), slope(right)))
-    return jnp.exp(2 * draw(key, hat, tilted, a.shape))
-
-
-def draw_squares_given(key: Array, mixing: Mixing, z: Array) -> Array:
-    """s² of every cell given its noise s·Z = z, from h(s) e^{−z²/(2s²)}/s: exact, (*z.shape).
-
-    At z = 0 the law is ∝ h(s)/s.
-    """
-    if isinstance(mixing, Rayleigh | InverseChi):
-        return mixing.given(key, z, 1)[0][0] ** 2
-    line = log_density_of_log(mixing)
-
-    def tilted(u: Array) -> Array:
-        return line(u) - u - 0.5 * (z * jnp.exp(-u)) ** 2
-
-    mode, width = _peak_given(mixing, z)
-    slope = partial(_slope, tilted)
-    left, right = mode - width, mode + width
-    hat: Tent = tent(left, right, (tilted(left), tilted(right)), (slope(left), slope(right)))
-    return jnp.exp(2 * draw(key, hat, tilted, z.shape))
+# what the draws of scales need
 
 
 @in_float64
@@ -269,44 +235,9 @@ def inverse_moment(mixing: Mixing) -> float:
     return float(jnp.exp(logsumexp(g - u) - logsumexp(g)))
 
 
-def _peak_given(mixing: Mixing, z: Array) -> tuple[Array, Array]:
-    """About the mode of log s given z, and its width."""
-    u = log_scale_line(mixing, z.dtype)[0]
-    g1 = _slope(log_density_of_log(mixing), u)
-    g1 = jnp.where(jnp.isnan(g1), 0, g1)
-    change: Any = jnp.gradient(g1, u[1] - u[0])
-    # at the mode 1 − g′(u) = z² e^{−2u}: ½ log(1 − g′) + u rises in u
-    rest = 1 - g1
-    log_z = jnp.where(rest > 0, 0.5 * jnp.log(jnp.where(rest > 0, rest, 1)) + u, -1e30)
-    mode = jnp.interp(jnp.log(jnp.maximum(jnp.abs(z), 1e-30)), log_z, u)
-    curved = jnp.interp(mode, u, jnp.maximum(-change, 1e-6)) + 2 * (z * jnp.exp(-mode)) ** 2
-    return mode, 1 / jnp.sqrt(curved)
-
-
-def _slope(function: Callable[[Array], Array], u: Array) -> Array:
+def slope(function: Callable[[Array], Array], u: Array) -> Array:
+    """The derivative, elementwise."""
     return jax.jvp(function, (u,), (jnp.ones_like(u),))[1]
-
-
-@singledispatch
-def _peak(mixing: Mixing, a: Array) -> tuple[Array, Array]:
-    """About the mode of log s given a, and its width; any is valid, these are efficient."""
-    u = log_scale_line(mixing, a.dtype)[0]
-    g1 = _slope(log_density_of_log(mixing), u)
-    g1 = jnp.where(jnp.isnan(g1), 0, g1)
-    change: Any = jnp.gradient(g1, u[1] - u[0])
-    bend = jnp.maximum(-change, 1e-6)
-    # at the mode g′(u) = a² e^{2u}: ½ log g′ − u falls in u
-    log_a = jnp.where(g1 > 0, 0.5 * jnp.log(jnp.where(g1 > 0, g1, 1)) - u, -1e30)
-    mode = jnp.interp(jnp.log(jnp.maximum(jnp.abs(a), 1e-30)), log_a[::-1], u[::-1])
-    curved = jnp.interp(mode, u, bend) + 2 * (a * jnp.exp(mode)) ** 2
-    return mode, 1 / jnp.sqrt(curved)
-
-
-@_peak.register
-def _(mixing: InverseChi, a: Array) -> tuple[Array, Array]:
-    df = jnp.asarray(mixing.df, a.dtype)
-    square = 2 * df / (df + jnp.sqrt(df * df + 4 * a * a * df))
-    return 0.5 * jnp.log(square), 1 / jnp.sqrt(2 * a * a * square + 2 * df / square)
 
 
 # which laws can be drawn, and how far
@@ -345,6 +276,6 @@ def drawable(mixing: Mixing) -> bool:
     if mixing.law.support not in (constraints.positive, constraints.nonnegative):
         return False
     u, g = log_scale_line(mixing, np.float64)
-    g1 = np.asarray(_slope(log_density_of_log(mixing), u))
+    g1 = np.asarray(slope(log_density_of_log(mixing), u))
     g1 = g1[np.isfinite(np.asarray(g)) & np.isfinite(g1)]
     return bool(np.all(np.diff(g1) <= 1e-8 * (1 + np.abs(g1[1:]))))

@@ -17,7 +17,7 @@ from cdp_views.precision.characteristic_of_shift import Nodes, average
 from cdp_views.views._common import proper
 from cdp_views.views._mixture import disjoint
 from cdp_views.views.conditioned import characteristic as law_of
-from cdp_views.views.conditioned import omega
+from cdp_views.views.conditioned import omega, tilted
 from cdp_views.views.conditioned.scales import ConditionedScales
 
 _SMALLEST = 1e-3  # chance of acceptance at a given total
@@ -96,7 +96,7 @@ class ConditionedMixture(ConditionedScales):
         dtype = jnp.result_type(float)
         c = _c(self.groups, jnp.asarray(proper(self.scale), dtype))
         a = omega.draw_a(one, self.mixing, c, self.groups.segments, shape)
-        return law_of.draw_squares(two, self.mixing, a)
+        return tilted.draw_squares(two, self.mixing, a)
 
     def _squares_at(self, key: Array, shape: tuple[int, ...], tau: Array) -> tuple[Array, Array]:
         """λ²s² under the law at τ, by rejection from the law at 0, group by group.
@@ -263,7 +263,9 @@ def _nodes(groups: Any, mixing: Mixing, scale: Array, shift: Array | None) -> No
 @in_float64
 def _exact_nodes(groups: Any, mixing: Mixing, scale: Any, shift: Any) -> Nodes:
     shift = None if shift is None else float64(shift)
-    nodes = omega_nodes(groups, mixing, float64(scale), shift)
+    # a law without parameters needs no compiling anew
+    run = omega_nodes if jax.tree.leaves(mixing) else _nodes
+    nodes = run(groups, mixing, float64(scale), shift)
     host: Any = [np.asarray(part) for part in nodes]
     return Nodes(*host)
 

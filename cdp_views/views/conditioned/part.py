@@ -20,6 +20,7 @@ from cdp_views.noise.mixing import Rayleigh
 from cdp_views.precision import chains, omega_overlapping, pivots
 from cdp_views.precision.pool import fill
 from cdp_views.views.conditioned import characteristic as law_of
+from cdp_views.views.conditioned import tilted
 
 SMALLEST = 1e-3  # mean acceptance below which a Markov chain is cheaper
 _GOOD = 0.05  # of ω, above which pivots are not tried
@@ -129,13 +130,13 @@ class Part:
         if rho is None and self.way == "omega":
             one, two = jax.random.split(key)
             a = fill(one, lambda k, wide: _omega(k, mixing, q, wide), (count, n), self.chance)
-            return law_of.draw_squares(two, mixing, a)
+            return tilted.draw_squares(two, mixing, a)
 
         def propose(key: Array, wide: int) -> tuple[Array, Array]:
             if self.way == "omega":
                 one, two = jax.random.split(key)
                 a, ratio = _omega(one, mixing, q, wide)
-                square = law_of.draw_squares(two, mixing, a)
+                square = tilted.draw_squares(two, mixing, a)
             else:
                 square, ratio = pivots.propose(key, q, wide, *_pivot_draws(mixing, q.dtype))
             if rho is None:
@@ -226,7 +227,7 @@ def _pivot_draws(mixing: Mixing, dtype: Any) -> tuple[pivots.Draw, pivots.Draw]:
         return mixing.sample(key, shape, dtype) ** 2
 
     def pivot(key: Array, shape: tuple[int, ...]) -> Array:
-        return law_of.draw_squares_given(key, mixing, jnp.zeros(shape, dtype))
+        return tilted.draw_squares_given(key, mixing, jnp.zeros(shape, dtype))
 
     return plain, pivot
 
@@ -235,9 +236,9 @@ def _chains(
     key: Array, mixing: Mixing, q: Array, rho: Array | None, count: int, sweeps: int
 ) -> tuple[Array, Array]:
     if rho is None:
-        draw = partial(_swapped, law_of.draw_squares, mixing)
+        draw = partial(_swapped, tilted.draw_squares, mixing)
         return chains.by_omega(key, q, count, sweeps, draw)
-    draw = partial(_swapped, law_of.draw_squares_given, mixing)
+    draw = partial(_swapped, tilted.draw_squares_given, mixing)
     return chains.by_noise(key, q, rho, count, sweeps, draw)
 
 

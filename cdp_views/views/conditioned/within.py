@@ -10,20 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jax import Array
-from scipy import optimize, sparse
+from scipy import sparse
 
 from cdp_views import _checks
-from cdp_views._float64 import float64, in_float64
+from cdp_views._float64 import in_float64
 from cdp_views.invariants import Invariant, Region
-from cdp_views.loss import BoundedLoss
+from cdp_views.loss import BoundedLoss, SampledLoss
 from cdp_views.noise import Mixing
-from cdp_views.noise.mixing import Rayleigh
-from cdp_views.noise.numerical import DoubledKolmogorov
 from cdp_views.precision import chains, hit_and_run
 from cdp_views.precision.pool import fill_parts
 from cdp_views.support import WithinRegion
-from cdp_views.views._mixture import host_scale
 from cdp_views.views.conditioned import characteristic as law_of
+from cdp_views.views.conditioned import giving, tilted
 from cdp_views.views.conditioned.region import (
     Labels,
     components,
@@ -37,7 +35,6 @@ from cdp_views.views.conditioned.region import (
 _SMALLEST = 1e-4  # chance of a part's bounds below which a Markov chain is used
 _HITS, _ENOUGH = 8, 2000
 _MOST_DRAWS, _MOST_NUMBERS = 2**17, 2**26
-_RATIO_DRAWS = 2**14
 _CHAINS, _TRIAL, _MATCHINGS = 32, 600, 3
 _FEWEST, _MOST = 60, 2000  # sweeps behind each draw
 
@@ -52,7 +49,8 @@ class ConditionedWithin(dist.Distribution):
     `r_hat` and `ess_per_sweep`; then Z is not known.
 
     Z depends on the true table, and so do errors (bias included: `cdp.utility(view, key=…)`) and
-    guarantee: `loss` adds |log Z(q) − log Z(q ± v)| (Gong and Meng 2020).
+    guarantee: |log Z(q) − log Z(q ± v)| comes on top of what the noise loses (Gong and Meng 2020).
+    `loss` bounds both; `loss_estimate`, with a key, estimates them for this table.
     """
 
     kind = "conditioned"
@@ -134,25 +132,30 @@ class ConditionedWithin(dist.Distribution):
 
     def sample_noise(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         """Draws of Y − loc; its mean is the bias: (*sample_shape, n)."""
-        n, count = self.region.n, math.prod(sample_shape)
+        x = self.noise_of(key, math.prod(sample_shape), self._room, self.start)
+        return x.reshape(*sample_shape, self.region.n)
+
+    def noise_of(self, key: Array, count: int, room: np.ndarray, start: np.ndarray) -> Array:
+        """`count` draws of the noise of a table with this `room` to its bounds (m,): (count, n).
+
+        `start` is where Markov chains start, which must keep the bounds.
+        """
         if self.sweeps:
             # thousands of moves leave their rounding in the totals
-            x = self.invariant.project(self._chains(key, count, self.sweeps)[0])
-            return x.reshape(*sample_shape, n)
+            return self.invariant.project(self._chains(key, count, self.sweeps, room, start)[0])
 
         def propose(key: Array, wide: int) -> tuple[Array, Array]:
             x = self.flat.sample_noise(key, (wide,))
-            return x, self._kept(x)
+            return x, self._kept(x, room)
 
-        labels = jnp.asarray(self.labels.array)
-        x = fill_parts(key, propose, labels, (max(count, 1), n), self.chance)
-        return x[:count].reshape(*sample_shape, n)
+        shape, labels = (max(count, 1), self.region.n), jnp.asarray(self.labels.array)
+        return fill_parts(key, propose, labels, shape, self.chance)[:count]
 
-    def _kept(self, x: Array) -> Array:
+    def _kept(self, x: Array, room: np.ndarray) -> Array:
         """Whether each part of the noise keeps its bounds: (…, n) → (…, parts)."""
         rows, parts = self.region.bounds, self.labels.count
         value = x if rows.cellwise else x @ jnp.asarray(rows.matrix.toarray().T, x.dtype)
-        broken = value < -jnp.asarray(self._room, x.dtype)
+        broken = value < -jnp.asarray(room, x.dtype)
         of_row = jnp.asarray(of_rows(rows.matrix, self.labels.array))
         count = jnp.zeros((*x.shape[:-1], parts), jnp.int32).at[..., of_row].add(broken)
         return count == 0
@@ -166,8 +169,8 @@ class ConditionedWithin(dist.Distribution):
     @in_float64
     def _pilot(self) -> tuple[np.ndarray, int]:
         """How often every part keeps its bounds, and of how many draws."""
-        size = int(np.clip(2**22 // self.region.n, 64, 2**14))
-        run = jax.jit(lambda k: jnp.sum(self._kept(self.flat.sample_noise(k, (size,))), 0))
+        size, room = int(np.clip(2**22 // self.region.n, 64, 2**14)), self._room
+        run = jax.jit(lambda k: jnp.sum(self._kept(self.flat.sample_noise(k, (size,)), room), 0))
         hits, draws, key = np.zeros(self.labels.count), 0, jax.random.key(0)
         while np.min(hits, initial=_ENOUGH) < _ENOUGH:
             if draws and (draws + size > _MOST_DRAWS or draws * self.region.n > _MOST_NUMBERS):
@@ -181,7 +184,8 @@ class ConditionedWithin(dist.Distribution):
             raise _checks.UnsupportedError(f"`mixing` cannot be drawn. {law_of.WAY_OUT}")
         self.start = inner_point(self.region, np.asarray(self.loc, np.float64))
         key = jax.random.key(0)
-        run = jax.jit(lambda k: self._chains(k, _CHAINS, _FEWEST + _TRIAL)[1])
+        room, start = self._room, self.start
+        run = jax.jit(lambda k: self._chains(k, _CHAINS, _FEWEST + _TRIAL, room, start)[1])
         trace = np.asarray(run(key))[_FEWEST:]
         found = [chains.mixed(trace[..., i]) for i in range(trace.shape[-1])]
         self.r_hat = max(r for r, _ in found)
@@ -195,26 +199,27 @@ class ConditionedWithin(dist.Distribution):
                 stacklevel=5,
             )
 
-    def _chains(self, key: Array, count: int, sweeps: int) -> tuple[Array, Array]:
+    def _chains(
+        self, key: Array, count: int, sweeps: int, room: np.ndarray, start: Any
+    ) -> tuple[Array, Array]:
         """The ends (count, n) of `count` chains, and a trace (sweeps, count, 4) of them."""
         dtype, n = jnp.result_type(float), self.region.n
         lam = jnp.broadcast_to(jnp.asarray(self.scale, dtype), (n,))
-        room = jnp.asarray(self._room, dtype)
         probes = np.random.default_rng(0).normal(size=(n, 3)) / math.sqrt(n)
         probes = jnp.asarray(probes, dtype) / lam[:, None]
-        move = self._moves(room, dtype)
+        move = self._moves(jnp.asarray(room, dtype), dtype)
 
         def sweep(x: Array, key: Array) -> tuple[Array, Array]:
             one, two = jax.random.split(key)
             square = jnp.ones_like(x)
             if self.mixing is not None:
-                square = law_of.draw_squares_given(one, self.mixing, x / lam)
+                square = tilted.draw_squares_given(one, self.mixing, x / lam)
             x = move(two, x, 1 / (lam**2 * jnp.maximum(square, jnp.finfo(dtype).tiny ** 0.5)))
             size = jnp.sum(jnp.abs(x / lam), -1, keepdims=True)
             return x, jnp.concatenate([size, x @ probes], -1)
 
-        start = jnp.broadcast_to(jnp.asarray(self.start, dtype), (count, n))
-        return jax.lax.scan(sweep, start, jax.random.split(key, sweeps))
+        first = jnp.broadcast_to(jnp.asarray(start, dtype), (count, n))
+        return jax.lax.scan(sweep, first, jax.random.split(key, sweeps))
 
     def _moves(self, room: Array, dtype: Any) -> Any:
         """One sweep of moves of x (count, n) given the precisions ν."""
@@ -284,11 +289,13 @@ class ConditionedWithin(dist.Distribution):
 
     @property
     def exposure(self) -> np.ndarray:
-        """Not one number per cell: bounds make the worst relocation depend on the table."""
-        raise _checks.UnsupportedError(
-            "`loss` of any relocation depends on the table within bounds. Name the differences(V) "
-            "to try."
-        )
+        """Of every cell: that without bounds, and once more where bounds hold it (n,)."""
+        if self.mixing is None:
+            raise _checks.UnsupportedError(
+                "`loss` of any relocation of normal noise depends on the table within bounds. Name "
+                "the differences(V) to try, or use Laplace noise."
+            )
+        return self.flat.exposure * np.where(giving.held(self), 2.0, 1.0)
 
     def _from_draws(self, what: str) -> _checks.UnsupportedError:
         return _checks.UnsupportedError(
@@ -299,94 +306,33 @@ class ConditionedWithin(dist.Distribution):
     # what it gives away
 
     def loss(self, differences: sparse.csr_array, query: Any = None) -> BoundedLoss:
-        """At most sup Σ log p(x_i)/p(x_i − v_i) + |log Z(q ± v)/Z(q)| for every difference v.
-
-        The first term is Σ|v_i|/λ_i for Laplace and logistic noise, and for normal noise the
-        largest over the region, by linear programming (infinite where that is unbounded). The
-        second is an estimate for this table q, and confidential as it is: `log_ratio`.
-        """
+        """At most 2 sup Σ log p(x_i)/p(x_i − v_i) for every difference v: `giving.bound`."""
         if query is not None:
             raise _checks.UnsupportedError(
                 "`loss(query=)` within bounds is not known. Ask for the whole release, which "
                 "bounds every query."
             )
-        scale = host_scale(self, "loss")  # pyright: ignore[reportArgumentType]
-        V, rows = differences.toarray(), self.region.bounds.matrix
-        if self.mixing is None:
-            sup = np.array([self._largest(v / scale**2) + np.sum((v / scale) ** 2) / 2 for v in V])
-        elif isinstance(self.mixing, Rayleigh | DoubledKolmogorov):
-            sup = np.sum(np.abs(V) / scale, 1)
-        else:
-            raise _checks.UnsupportedError(
-                f"`loss` of {self.noise_name} noise within bounds is not built. Pass key= for an "
-                "estimate from draws."
-            )
-        cost = np.zeros(len(V))
-        for sign in (1, -1):  # of the two neighbouring tables, those that keep the bounds
-            kept = [bool(np.all(sign * (rows @ v) >= -self._room)) for v in V]
-            cost = np.maximum(cost, np.where(kept, np.abs(self.log_ratio(sign * V)[0]), 0))
-        # it holds up to the standard errors of the normalisers
-        return BoundedLoss(sup + cost, "estimate", "estimate")
+        return giving.bound(self, differences)
+
+    def loss_scope(self, differences: sparse.csr_array) -> str:
+        """For which tables `loss` holds, in words, where it isn't all of them."""
+        del differences
+        return "" if self.mixing is not None else "bounds hold for this table and its bounds"
+
+    def loss_draws(self, key: Array, differences: sparse.csr_array, draws: int) -> np.ndarray:
+        """Refused: they would be taken for draws of a loss that is the same both ways."""
+        raise _checks.UnsupportedError(
+            "`key` gives no estimate here: within bounds neighbours lose differently. Use "
+            "view.loss_estimate(differences, key), or leave key= out for what is proved."
+        )
+
+    def loss_estimate(self, differences: Any, key: Array, *, draws: int = 4000) -> SampledLoss:
+        """The loss of every neighbour of this table, both ways, from draws: `giving.estimate`."""
+        return giving.estimate(self, differences, key, draws)
+
+    def log_ratio(self, differences: Any) -> tuple[np.ndarray, np.ndarray]:
+        """log Z(q + v)/Z(q) of every row v (m, n), and its standard error."""
+        return giving.log_ratio(self, differences)
 
     def _one(self, what: str) -> Any:
         return self.scale
-
-    def _largest(self, slope: np.ndarray) -> float:
-        """max |slope·(y − loc)| over the region."""
-        rows, found = self.region.bounds, []
-        if not np.any(slope):
-            return 0.0
-        A = self.invariant.matrix
-        for sign in (1, -1):
-            answer = optimize.linprog(
-                sign * slope,
-                A_ub=-rows.matrix,
-                b_ub=self._room,
-                A_eq=A if A.shape[0] else None,
-                b_eq=np.zeros(A.shape[0]) if A.shape[0] else None,
-                bounds=(None, None),
-            )
-            found.append(-answer.fun if answer.status == 0 else math.inf)
-        return max(found)
-
-    @in_float64
-    def log_ratio(self, differences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """log Z(q + v)/Z(q) of every row v (m, n), as E p(X − v)/p(X), and its standard error."""
-        x = float64(self._ratio_draws)
-        here = self._base(x)
-        found = []
-        for v in differences:
-            w = np.asarray(self._base(x - float64(v)) - here)
-            most = w.max()
-            w = np.exp(w - most)
-            error = w.std(ddof=1) / w.mean() / math.sqrt(len(w))
-            found.append((most + math.log(w.mean()), error))
-        value, error = np.array(found).reshape(-1, 2).T
-        return value, error
-
-    @cached_property
-    def _ratio_draws(self) -> np.ndarray:
-        return self._exact_draws(jax.random.key(1), _RATIO_DRAWS // (4 if self.sweeps else 1))
-
-    @in_float64
-    def _exact_draws(self, key: Array, draws: int) -> np.ndarray:
-        return np.asarray(jax.jit(lambda key: self.sample_noise(key, (draws,)))(key))
-
-    def _base(self, x: Array) -> Array:
-        z = x / jnp.asarray(self.scale, x.dtype)
-        cells = -z * z / 2 if self.mixing is None else law_of.log_base(self.mixing, z)
-        return jnp.sum(cells, -1)
-
-    @in_float64
-    def loss_draws(self, key: Array, differences: sparse.csr_array, draws: int) -> np.ndarray:
-        """Draws of log p(Y)/p′(Y) of every difference, (m, draws), normalisers included.
-
-        The neighbour is q + v, or q − v where q + v breaks a bound.
-        """
-        V = differences.toarray()
-        rows = self.region.bounds.matrix
-        V = np.stack([v if np.all(rows @ v >= -self._room) else -v for v in V])
-        x = float64(self._exact_draws(key, draws))
-        here, ratio = np.asarray(self._base(x)), self.log_ratio(V)[0]
-        moved = [np.asarray(self._base(x - float64(v))) for v in V]
-        return np.stack([here - there + r for there, r in zip(moved, ratio, strict=True)])

@@ -5,7 +5,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from numpy.testing import assert_allclose
-from scipy import stats
+from scipy import sparse, stats
 
 import cdp_views as cdp
 
@@ -56,26 +56,54 @@ def test_a_triangle_by_rejection(base, key):
 
 
 def test_what_a_release_within_bounds_gives_away(key):
-    """Losses on a fine grid of outcomes against the stated largest one, normalisers included."""
-    nb = cdp.differences(V)
+    """Losses on a fine grid of outcomes: below the proved one, and near the estimates."""
     for name, (make, law) in LAWS.items():
         view = cdp.Conditioned(make(LOC, SCALE), INV & cdp.nonnegative(3))
-        loss = cdp.privacy_loss(view, nb)
-        assert loss.pure_kind == "estimate"
-        here = Triangle(law, LOC)
-        most = 0.0
+        loss = cdp.privacy_loss(view, cdp.differences(V))
+        assert loss.pure_kind == loss.kind == "bound"  # nothing is estimated without a key
+        if name == "laplace":
+            assert_allclose(loss.pure_epsilon, 2 * 2 / SCALE)
+            anywhere = cdp.privacy_loss(view, cdp.relocations(INV))
+            assert_allclose(anywhere.pure_epsilon, 2 * 2 / SCALE)
+        estimate = view.loss_estimate(V, key) if name == "laplace" else None
+        here, row = Triangle(law, LOC), 0
         for v in np.concatenate([V, -V]):
             if np.any(LOC + v < 0):
                 continue
             there = Triangle(law, LOC + v)
-            change = np.log(here.w / here.mass) - np.log(there.w / there.mass)
-            most = max(most, np.abs(change).max())
-        assert most < loss.pure_epsilon + 0.02, name
-        if name == "normal":
-            continue
-        assert loss.pure_epsilon > 2 / SCALE  # more than without bounds
-        found = cdp.privacy_loss(view, nb, key=key, draws=4000)
-        assert found.kind == "estimate" and found.guess_rate < loss.guess_rate
+            p, q = here.w / here.w.sum(), there.w / there.w.sum()
+            assert np.abs(np.log(p / q)).max() < loss.pure_epsilon, name
+            for one, other in ((p, q), (q, p)) if estimate else ():
+                exact = np.sum(np.maximum(one - np.exp(0.3) * other, 0))
+                error = estimate.delta_stderr(0.3)[row]
+                assert abs(estimate.delta(0.3)[row] - exact) < 5 * error < 0.06
+                assert np.log(one / other).max() < estimate.sup[row] + 0.02
+                row += 1
+            if estimate:  # both ways are not alike, and the difference is found
+                both = estimate.delta(0.3)[row - 2 : row]
+                assert row != 4 or abs(np.diff(both)[0]) > 5 * np.max(error)
+        assert estimate is None or row == len(estimate.sup)
+    with pytest.raises(cdp.UnsupportedError, match=r"Use view.loss_estimate\(differences, key\)"):
+        cdp.privacy_loss(view, cdp.differences(V), key=key)
+    with pytest.raises(ValueError, match="lead to no table within the bounds"):
+        view.loss_estimate([[9.0, -9.0, 0.0]], key)
+
+
+def test_parts_without_bounds_cost_once(key):
+    inv = cdp.totals([0, 0, 0, 1, 1])
+    loc, rows = np.append(LOC, [4.0, 4.0]), np.eye(5)[:3]
+    view = cdp.Conditioned(dist.Laplace(loc, SCALE), inv & cdp.bounds(rows, np.zeros(3)))
+    v = np.array([[1.0, -1, 0, 0, 0], [0, 0, 0, 1, -1], [1, -1, 0, 1, -1]])
+    assert_allclose(
+        [view.loss(sparse.csr_array(one[None])).sup[0] for one in v] * np.array(SCALE), [4, 2, 6]
+    )
+    # the bias through the evaluator: cells 0 to 2 as on the triangle, and none in the others
+    found = cdp.utility(view, key=key, draws=DRAWS)
+    bias = found.bias.to_numpy()
+    error = found.sd.to_numpy() / np.sqrt(DRAWS)
+    want = np.append(Triangle(stats.laplace, LOC).mean - LOC, [0, 0])
+    assert np.all(np.abs(bias - want) < 5 * error + 0.005)
+    assert np.abs(want / error).max() > 20
 
 
 def corner(count):
