@@ -63,9 +63,11 @@ def fibre_integrals(
     slope = np.zeros(n + 1 if slopes else 0, place.dtype)  # the last of what fills rows up
 
     def solve(part: Rows | Large) -> None:
-        of = _of_rows if isinstance(part, Rows) else _of_large
         with np.errstate(all="ignore"):  # NaN in, NaN out
-            found = of(part, place, weight)
+            if isinstance(part, Rows):
+                found = _of_rows(part, place, weight)
+            else:
+                found = _of_large(part, place, weight)
         value[part.groups] = found.value
         if slopes:
             slope[found.cells] = found.slope
@@ -244,6 +246,6 @@ def _parts(labels: np.ndarray, count: int) -> list[Rows | Large]:
     return parts
 
 
-def _rows(width: int) -> int:
+def _rows(width: Any) -> int:
     """How many rows a matrix of this width should have."""
     return max(_BLOCK // int(width), min(_COLUMNS, 4 * _BLOCK // int(width)))
