@@ -1,12 +1,15 @@
-"""`python -m benchmarks [--only NAME] [--quick]`: every row, printed, and written as JSON."""
+"""`python -m benchmarks [--only NAME]`: every row, printed and written as it is measured."""
 
 import argparse
+from collections.abc import Iterator
+from itertools import chain, zip_longest
+from pathlib import Path
+from time import perf_counter
 
 from benchmarks import building, densities, draws, memory, overlapping, paper, solving
-from benchmarks.harness import HEADER, Row, measure, write
+from benchmarks.harness import HEADER, Case, Record, Row, measure
 from cdp_views import UnsupportedError
 
-_SUBJECTS = (draws, densities, building, solving, paper, overlapping)
 _CELLS, _QUICK = 5_000_000, 20_000
 
 
@@ -18,27 +21,53 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--cells", type=int, help=f"cells of the largest table ({_CELLS:,})")
     parser.add_argument("--pairs", type=int, help="timed calls of each side (15)")
     parser.add_argument("--dtype", choices=("float32", "float64"), help="one of the two only")
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="go on with a run's JSON file")
     chosen = parser.parse_args(arguments)
     cells = chosen.cells or (_QUICK if chosen.quick else _CELLS)
     pairs = chosen.pairs or (3 if chosen.quick else 15)
     dtypes = (chosen.dtype,) if chosen.dtype else ("float32", "float64")
 
-    print(HEADER)
-    rows: list[Row] = []
-    for case in (case for subject in _SUBJECTS for case in subject.cases(cells)):
-        if chosen.only not in case.name:
-            continue
-        try:
-            for row in measure(case, pairs, dtypes):
-                rows.append(row)
-                print(row.line(), flush=True)
-        except UnsupportedError:
-            print(f"{case.name}: not built", flush=True)
-    for row in memory.rows(cells, dtypes, chosen.only):
+    record = Record.of(chosen.resume)
+    print(f"{HEADER}   {record.path}")
+
+    def wanted(name: str, dtype: str) -> bool:
+        return chosen.only in name and not record.has(name, dtype)
+
+    start = perf_counter()
+    for row in _measured(cells, pairs, dtypes, wanted):
         if isinstance(row, Row):
-            rows.append(row)
-        print(row.line() if isinstance(row, Row) else row, flush=True)
-    print(f"{sum(not row.met for row in rows)} of {len(rows)} rows missed; {write(rows)}")
+            record.add(row)
+            row = f"{row.line():<108} {perf_counter() - start:5.0f} s"
+        print(row, flush=True)
+        start = perf_counter()
+    rows = record.rows
+    print(f"{sum(not row.met for row in rows)} of {len(rows)} rows missed; {record.path}")
+
+
+def _measured(
+    cells: int, pairs: int, dtypes: tuple[str, ...], wanted: memory.Wanted
+) -> Iterator[Row | str]:
+    """Rows, and a message for each that is not built or whose subject fails."""
+    for case in _cases(cells):
+        for dtype in case.dtypes:
+            if (dtype not in dtypes and dtype != "-") or not wanted(case.name, dtype):
+                continue
+            try:
+                yield measure(case, pairs, dtype)
+            except UnsupportedError:
+                yield f"{case.name}: not built"
+                break
+            except AssertionError as error:
+                yield f"{case.name} {dtype}: FAILED, {error}"
+    yield from memory.rows(cells, dtypes, wanted)
+
+
+def _cases(cells: int) -> Iterator[Case]:
+    """A view's draw and its density side by side, so that it is built once."""
+    both = zip_longest(draws.cases(cells), densities.cases(cells))
+    yield from (case for case in chain.from_iterable(both) if case is not None)
+    for subject in (building, solving, paper, overlapping):
+        yield from subject.cases(cells)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -102,38 +102,59 @@ def compare(
     return Row(name, against, target, dtype, sizes or {}, mine, theirs)
 
 
-def measure(case: Case, pairs: int, dtypes: tuple[str, ...]) -> Iterator[Row]:
-    """The case's rows, one per dtype, each with JAX's flag set for it."""
-    for dtype in case.dtypes:
-        if dtype not in dtypes and dtype != "-":
-            continue
-        with jax.enable_x64(dtype == "float64"):
-            subject, rival = case.prepare()
-            yield compare(
-                case.name, subject, rival, pairs,
-                target=case.target, dtype=dtype, sizes=case.sizes, against=case.rival,
-            )  # fmt: skip
+def measure(case: Case, pairs: int, dtype: str) -> Row:
+    """The case's row in one dtype, with JAX's flag set for it."""
+    with jax.enable_x64(dtype == "float64"):
+        subject, rival = case.prepare()
+        return compare(
+            case.name, subject, rival, pairs,
+            target=case.target, dtype=dtype, sizes=case.sizes, against=case.rival,
+        )  # fmt: skip
 
 
-def write(rows: list[Row], folder: Path = RESULTS) -> Path:
-    """All rows, raw, with what they were measured on: benchmarks/results/<time>.json."""
-    folder.mkdir(parents=True, exist_ok=True)
-    now = datetime.now(UTC)
-    path = folder / f"{now:%Y%m%dT%H%M%S}.json"
-    content = {
-        "time": now.isoformat(timespec="seconds"),
-        "commit": _commit(),
-        "machine": {
-            "processor": _processor(),
-            "cores": os.cpu_count(),
-            "system": platform.platform(),
-            "backend": jax.default_backend(),
-        },
-        "versions": {"python": platform.python_version()} | {p: version(p) for p in _PACKAGES},
-        "rows": [asdict(row) | {"median": median(row.ratios), "met": row.met} for row in rows],
-    }
-    path.write_text(json.dumps(content, indent=1))
-    return path
+@dataclass
+class Record:
+    """A run's rows and its file, benchmarks/results/<time>.json, written after every row."""
+
+    path: Path
+    rows: list[Row]
+    started: dict[str, Any]
+
+    @staticmethod
+    def of(path: Path | None = None, folder: Path = RESULTS) -> "Record":
+        """A new run; or one to go on with, its rows kept. What it was measured on is checked."""
+        now = datetime.now(UTC)
+        here = {
+            "commit": _commit(),
+            "machine": {
+                "processor": _processor(),
+                "cores": os.cpu_count(),
+                "system": platform.platform(),
+                "backend": jax.default_backend(),
+            },
+            "versions": {"python": platform.python_version()} | {p: version(p) for p in _PACKAGES},
+        }
+        if path is None:
+            new = folder / f"{now:%Y%m%dT%H%M%S}.json"
+            return Record(new, [], {"time": now.isoformat(timespec="seconds")} | here)
+        content = json.loads(path.read_text())
+        rows = content.pop("rows")
+        if content["machine"] != here["machine"] or content["versions"] != here["versions"]:
+            raise ValueError(f"{path} was measured elsewhere. Start a new run.")
+        names = [field.name for field in fields(Row)]
+        content["commit"] = " ".join(dict.fromkeys([*content["commit"].split(), here["commit"]]))
+        return Record(path, [Row(**{k: row[k] for k in names}) for row in rows], content)
+
+    def has(self, name: str, dtype: str) -> bool:
+        """Whether that row is measured already."""
+        return any((row.name, row.dtype) == (name, dtype) for row in self.rows)
+
+    def add(self, row: Row) -> None:
+        """Keep the row, raw, and write the file anew."""
+        self.rows.append(row)
+        rows = [asdict(row) | {"median": median(row.ratios), "met": row.met} for row in self.rows]
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_text(json.dumps(self.started | {"rows": rows}, indent=1))
 
 
 def _seconds(run: Run) -> float:

@@ -8,7 +8,7 @@ units of n·itemsize; the output itself is one of these arrays.
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.harness import Row
@@ -17,7 +17,10 @@ _STATUS = Path("/proc/self/status")
 _TARGET = 6.0
 
 
-def rows(cells: int, dtypes: tuple[str, ...], only: str) -> Iterator[Row | str]:
+type Wanted = Callable[[str, str], bool]
+
+
+def rows(cells: int, dtypes: tuple[str, ...], wanted: Wanted) -> Iterator[Row | str]:
     """One row per view, noise, scales and dtype (ratio = arrays); a message where not built."""
     if not Path("/proc/self/clear_refs").exists():
         yield "memory: skipped, needs Linux's /proc"
@@ -27,7 +30,7 @@ def rows(cells: int, dtypes: tuple[str, ...], only: str) -> Iterator[Row | str]:
             for kind in ("equal", "unequal"):
                 name = f"memory {noise} {view_name} {kind}, scrambled"
                 for dtype in dtypes:
-                    if only not in name:
+                    if not wanted(name, dtype):
                         continue
                     asked = [noise, view_name, kind, str(cells), dtype]
                     answer = subprocess.run(

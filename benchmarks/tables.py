@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 import jax
@@ -81,6 +81,7 @@ def base(layout: Layout, noise: Noise, kind: Scales) -> Any:
     return BASES[noise](jnp.asarray(counts, float), scales(layout, kind))
 
 
+@lru_cache(2)  # a draw and a density, in both dtypes, come one after the other
 def view(layout: Layout, noise: Noise, kind: Scales, view_name: str, x64: bool) -> Any:
     """The view of that noise on that table."""
     return VIEWS[view_name](base(layout, noise, kind), invariant(layout, x64))
