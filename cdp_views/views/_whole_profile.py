@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from cdp_views.loss import BoundedLoss
 from cdp_views.loss.by_law import ByLaw, Profile
 from cdp_views.precision import whole_losses
 from cdp_views.precision.given_totals import GivenTotals, _classes
@@ -184,6 +185,12 @@ class _ClassesOf:
             return total
 
         return weight
+
+
+def delta_of_sup(sup: float) -> Profile:
+    """The profile that a largest loss alone proves, of the shape of ε."""
+    law = BoundedLoss(np.array([sup]))
+    return lambda epsilon: law.delta(np.asarray(epsilon)[..., None])[..., 0]
 
 
 def _row(noise: Noise, V: sparse.csr_array, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

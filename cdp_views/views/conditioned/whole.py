@@ -19,7 +19,7 @@ from cdp_views.precision.whole_sums import Mass
 from cdp_views.support import WholeTotals
 from cdp_views.views._suprema import by_row
 from cdp_views.views._whole import WholeView, base_measure, require_whole, whole_weights
-from cdp_views.views._whole_profile import Split
+from cdp_views.views._whole_profile import Split, delta_of_sup
 
 
 class ConditionedWhole(WholeView):
@@ -127,9 +127,7 @@ class ConditionedWhole(WholeView):
         kind = "exact" if split.listed.all() else "bound"
 
         def proved(row: int) -> Any:
-            if laplace:
-                return BoundedLoss(size[[row]]).delta
-            return partial(delta_of_rho, size[row])
+            return delta_of_sup(size[row]) if laplace else partial(delta_of_rho, size[row])
 
         profile = Later(lambda: split.profile(self._given, proved))
         if laplace:

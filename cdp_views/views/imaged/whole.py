@@ -10,7 +10,7 @@ from scipy import sparse
 
 from cdp_views import _checks
 from cdp_views.invariants import Totals
-from cdp_views.loss import BoundedLoss, ProfileLoss
+from cdp_views.loss import ProfileLoss
 from cdp_views.loss.by_law import Later
 from cdp_views.loss.concentrated import ConcentratedLoss
 from cdp_views.loss.conversions import delta_of_rho
@@ -19,7 +19,7 @@ from cdp_views.precision.whole_sums import Mass, Sums
 from cdp_views.views._mixture import disjoint
 from cdp_views.views._suprema import by_row
 from cdp_views.views._whole import WholeView, base_measure, require_whole
-from cdp_views.views._whole_profile import base_profile
+from cdp_views.views._whole_profile import base_profile, delta_of_sup
 
 _NODES = 200  # of the integral over t, exact for groups of up to 399 cells
 
@@ -153,7 +153,7 @@ class ImagedWhole(WholeView):
         if family == "discrete-laplace":
 
             def of_sup(row: int) -> Any:
-                return BoundedLoss(size[[row]]).delta
+                return delta_of_sup(size[row])
 
             profile = Later(lambda: base_profile(noise, V, of_sup))
             return ProfileLoss(profile, size, sup_kind="bound", kind="bound")

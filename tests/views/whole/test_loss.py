@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 import cdp_views as cdp
 from cdp_views._checks import UnsupportedError
-from cdp_views.loss import delta_of_mu, epsilon_of_mu
+from cdp_views.loss import BoundedLoss, delta_of_mu, epsilon_of_mu
 from cdp_views.loss.conversions import delta_of_rho
 from cdp_views.neighbours import Differences
 from cdp_views.precision.whole_losses import Listed, together
@@ -211,3 +211,35 @@ def test_what_is_worst_by_a_norm_is_bounded_by_pure_epsilon_or_rho():
     laplace = cdp.privacy_loss(cdp.Conditioned(cdp.DiscreteLaplace(np.zeros(3), 2.0), inv), nb)
     assert (laplace.kind, laplace.pure_kind) == ("bound", "exact")
     assert_allclose(laplace.guess_rate, 1 / (1 + np.exp(-1.0)))
+
+
+def not_listed(name):
+    """A view, and neighbours of which some difference has too many losses to list."""
+    if name == "conditioned":
+        table = cdp.margins((2, 3), keep=[(0,), (1,)])
+        noise = cdp.DiscreteLaplace(np.zeros(6, int), 2.0)
+        return cdp.Conditioned(noise, table), cdp.moves(table)
+    if name == "one of several":
+        weighted = cdp.totals(["a"] * 3, [1.0, 2.0, 1.0])
+        noise = cdp.DiscreteLaplace(np.zeros(3, int), np.array([1.0, 2.0, 1.0]))
+        return cdp.Conditioned(noise, weighted), cdp.relocations(weighted, unit="whole")
+    far = np.where(np.arange(12) < 4, 200.0 * (-1.0) ** np.arange(12), 0.0)
+    noise = cdp.DiscreteLaplace(np.zeros(12, int), np.linspace(1, 2, 12))
+    return cdp.Imaged(noise, cdp.totals(["a"] * 12)), cdp.differences(far)
+
+
+@pytest.mark.parametrize("name", ["conditioned", "one of several", "imaged"])
+def test_what_is_not_listed_has_numbers_of_every_shape(name):
+    view, neighbours = not_listed(name)
+    loss = cdp.privacy_loss(view, neighbours)
+    law, pure = loss.law, BoundedLoss(np.array([loss.pure_epsilon]))
+    assert loss.kind == "bound" and str(loss)
+    grid = loss.pure_epsilon * np.array([0.0, 0.5, 0.99])
+    at_once = law.delta(grid[:, None])
+    assert at_once.shape == (3, law.sup.size)
+    assert_allclose([law.delta(e) for e in grid], at_once)
+    assert np.all(at_once.max(axis=1) <= pure.delta(grid) * (1 + 1e-12))
+    assert loss.guess_rate == 0.5 + 0.5 * at_once[0].max()
+    assert loss.delta(loss.epsilon(0.01)) <= 0.01
+    assert cdp.prior_to_posterior(loss).success == loss.guess_rate
+    assert len(loss.by_pair(0.5)) >= 1
