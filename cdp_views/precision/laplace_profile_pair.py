@@ -55,13 +55,13 @@ def two_of_a_total(
     first = max(min(8 / rates.sum(), 2 * scales.min()), _FINEST * reach)
     widest = 1.5 * float(np.sqrt(counts @ scales**2))
     s, weight = _quadrature(np.array([0.0, reach]), first, widest)
-    whole = 2 * float((weight * density(s)) @ _mass(s, rates))
+    whole = 2 * float((weight * density(s)) @ mass_of_pairs(s, rates))
 
     def one(epsilon: float) -> float:
         knots = _knots(epsilon, move, rates)
         knots = np.unique(np.concatenate([knots[np.abs(knots) < reach], [-reach, reach]]))
         s, weight = _quadrature(knots, first, widest)
-        excess = float((weight * density(s)) @ _excess(s, epsilon, move, rates))
+        excess = float((weight * density(s)) @ excess_of_pairs(s, epsilon, move, rates))
         return min(excess / whole * _UP, 1.0)
 
     def profile(epsilon: np.ndarray) -> np.ndarray:
@@ -99,16 +99,21 @@ def _quadrature(knots: np.ndarray, first: float, widest: float) -> tuple[np.ndar
     return (middle[:, None] + half[:, None] * _NODES).ravel(), np.outer(half, _WEIGHTS).ravel()
 
 
-def _mass(s: np.ndarray, rates: np.ndarray) -> np.ndarray:
+def mass_of_pairs(s: np.ndarray, rates: np.ndarray) -> np.ndarray:
     """N_s: both tails, and what lies between 0 and s."""
     at_zero, at_s = -rates[1] * np.abs(s), -rates[0] * np.abs(s)
-    return (np.exp(at_zero) + np.exp(at_s)) / rates.sum() + _straight(at_zero, at_s, np.abs(s))
+    return (np.exp(at_zero) + np.exp(at_s)) / rates.sum(axis=0) + _straight(
+        at_zero, at_s, np.abs(s)
+    )
 
 
-def _excess(s: np.ndarray, epsilon: float, move: float, rates: np.ndarray) -> np.ndarray:
+def excess_of_pairs(
+    s: np.ndarray, epsilon: float, move: float | np.ndarray, rates: np.ndarray
+) -> np.ndarray:
     """D_s(ε): three pieces between the four corners of L_s, and the tail where L_s is largest."""
     t, u = rates
-    corners = np.sort(np.stack([np.full_like(s, -move), np.zeros_like(s), s - move, s]), axis=0)
+    corners = np.stack(np.broadcast_arrays(-move, 0.0, s - move, s))
+    corners.sort(axis=0)
     g = -t * np.abs(corners) - u * np.abs(corners - s)
     loss = t * np.clip(2 * corners + move, -move, move)
     loss += u * np.clip(2 * (corners - s) + move, -move, move)

@@ -24,7 +24,15 @@ from scipy import sparse
 from cdp_views.loss import BoundedLoss, ProfileLoss
 from cdp_views.loss.by_law import ByLaw, Later, Profile
 from cdp_views.precision.laplace_profile import independent_cells, two_cells
+from cdp_views.precision.laplace_profile_caps import shares_of_free_cells
 from cdp_views.precision.laplace_profile_pair import two_of_a_total
+from cdp_views.precision.laplace_profile_screen import (
+    FINE,
+    ROUGH,
+    Fineness,
+    can_be_screened,
+    screened,
+)
 from cdp_views.precision.laplace_profile_sum import convolved
 
 _CELL, _PAIR, _MANY = 0, 1, 2
@@ -76,10 +84,13 @@ def _by_law(blocks: "_Blocks", m: int) -> ByLaw:
     parts, part, groups = _parts(blocks)
     law, members = _laws(blocks.row, part, m)
     shifts = np.array([_two_shifts([parts[i].sup for i in own]) for own in members])
+    share, free = _free_pairs(parts, members, groups)
 
     def cap(epsilon: np.ndarray, laws: np.ndarray) -> np.ndarray:
-        # every part loses no more than one free cell of the same supremum, `many` excepted
-        return two_cells(epsilon, *shifts[laws].T)
+        # every part loses no more than one free cell of the same supremum, `many` excepted; two of
+        # a total no more than two free cells, times how much likelier what is seen of them is
+        alone = two_cells(epsilon, *shifts[laws].T)
+        return np.minimum(alone, share[laws] * two_cells(epsilon, *free[laws].T))
 
     return ByLaw(
         [partial(_profile, [parts[i] for i in own], groups) for own in members],
@@ -87,7 +98,40 @@ def _by_law(blocks: "_Blocks", m: int) -> ByLaw:
         np.array([sum(parts[i].sup for i in own) for own in members]),
         cap if all(part.kind != _MANY for part in parts) else None,
         _dominating(parts, members),
+        [(partial(_screen, parts, members, groups, how), how.error) for how in (ROUGH, FINE)],
     )
+
+
+def _screen(
+    parts: list[Part],
+    members: list[tuple[int, ...]],
+    groups: list[np.ndarray],
+    how: Fineness,
+    laws: np.ndarray,
+    epsilon: np.ndarray,
+) -> np.ndarray:
+    """Profiles of laws of one pair and scales of one order, infinite for others: (p, q)."""
+    value = np.full((epsilon.size, laws.size), np.inf)
+    able, rests = [], []
+    for place, k in enumerate(laws.tolist()):
+        part = parts[members[k][0]]
+        if len(members[k]) == 1 and part.kind == _PAIR:
+            rest = _without(groups[part.group], part.pair)
+            if can_be_screened(rest, part.pair, part.move):
+                able.append(place)
+                rests.append(rest)
+    if able:
+        own = [parts[members[k][0]] for k in laws[able].tolist()]
+        moves, pairs = np.array([p.move for p in own]), np.array([p.pair for p in own])
+        value[:, able] = screened(moves, pairs, rests, epsilon, how)
+    return value
+
+
+def _without(scales: np.ndarray, pair: tuple[float, float]) -> np.ndarray:
+    """Sorted scales but for two of them."""
+    first = int(np.searchsorted(scales, pair[0]))
+    second = int(np.searchsorted(scales, pair[1])) + (pair[0] == pair[1])
+    return np.delete(scales, [first, second])
 
 
 def _profile(parts: list[Part], groups: list[np.ndarray]) -> Profile:
@@ -109,6 +153,21 @@ def _two_shifts(sups: list[float]) -> tuple[float, float]:
         return np.inf, np.inf
     one, two = sorted([*sups, 0.0, 0.0], reverse=True)[:2]
     return two, one
+
+
+def _free_pairs(
+    parts: list[Part], members: list[tuple[int, ...]], groups: list[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each law (k,) and (k, 2): c and shifts a ≤ b with profile ≤ c·that of two free cells."""
+    share, free = np.full(len(members), np.inf), np.ones((len(members), 2))
+    own = [parts[own[0]] for own in members]
+    pairs = [k for k, part in enumerate(own) if len(members[k]) == 1 and part.kind == _PAIR]
+    if len(pairs) > 1:
+        c = np.array([own[k].pair for k in pairs])
+        group = np.array([own[k].group for k in pairs])
+        share[pairs] = shares_of_free_cells(groups, group, c) * (1 + 1e-9)
+        free[pairs] = np.array([own[k].move for k in pairs])[:, None] / c[:, ::-1]
+    return share, free
 
 
 @dataclass(frozen=True)
