@@ -125,17 +125,24 @@ def test_joining():
 
 
 @pytest.mark.slow
-def test_a_large_polyhedron():
-    """24,000 cells under 3,400 overlapping totals, all nonnegative."""
-    rng = np.random.default_rng(0)
-    x = rng.poisson(3.0, size=(3000, 8)).astype(float)
+def test_a_large_polyhedron(key):
+    """24,000 cells under 3,400 overlapping totals, all nonnegative; closest by its multipliers."""
+    x = np.random.default_rng(0).poisson(3.0, size=24_000).astype(float)
     rows = sparse.kron(sparse.eye_array(3000), np.ones((1, 8)))
     blocks = sparse.kron(sparse.kron(sparse.eye_array(50), np.ones((1, 60))), sparse.eye_array(8))
     A = sparse.csr_array(sparse.vstack([rows, blocks]))
-    y = x.ravel() + rng.laplace(0, 4, 24_000)
-    B = sparse.csr_array(sparse.eye_array(24_000))
-    z = project_to_polyhedron(y, A, A @ x.ravel(), B, np.zeros(24_000))
-    assert np.abs(A @ z - A @ x.ravel()).max() <= 1e-7 and z.min() >= -1e-9
+    with jax.enable_x64(True):
+        view = cdp.Imaged(dist.Laplace(x, 4.0), cdp.linear(A) & cdp.nonnegative(24_000))
+        y = np.asarray(view.flat.sample(key))
+        z = np.asarray(view.project(y))
+    assert np.abs(A @ z - A @ x).max() <= 1e-9 and z.min() >= -1e-12
+    on = view.active(z)
+    assert 8000 < on.sum() < 8500 and np.all(z[on] < 1e-4) and np.sum(z < 1e-4) - on.sum() < 20
+    # z − y = Aᵀw + m, with m ≥ 0 and only where a bound holds
+    free = sparse.linalg.lsmr(A[:, ~on].T, (z - y)[~on], atol=1e-14, btol=1e-14, maxiter=20_000)
+    left = z - y - A.T @ free[0]
+    assert np.quantile(np.abs(left[~on]), 0.99) < 1e-3 > 0.1 * np.abs(left[~on]).max()
+    assert left[on].min() > -1e-2 and left[on].max() > 1
 
 
 @pytest.mark.parametrize("size", [1.0, 1e4, 1e8])

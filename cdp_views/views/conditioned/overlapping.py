@@ -243,7 +243,8 @@ def _require_concrete(invariant: Invariant, scale: Any, mixing: Mixing) -> None:
     if not law_of.one_law(mixing):
         raise _checks.UnsupportedError(
             f"cdp.Conditioned of {mixing.family} noise on totals that overlap needs one mixing law "
-            "for all cells. Put sizes into `scale`."
+            "for all cells: the bound by which draws are exact is that of a single law. Put sizes "
+            "into `scale`, or use disjoint totals or cdp.Imaged."
         )
     if not law_of.drawable(mixing):
         raise _checks.UnsupportedError(

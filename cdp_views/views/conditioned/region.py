@@ -76,11 +76,15 @@ def inner_point(region: Region, loc: np.ndarray) -> np.ndarray:
 
 
 def require_a_table(region: Region, loc: Any) -> None:
-    """The true table itself must satisfy public bounds; its values are not shown."""
+    """The true table (…, n) itself must satisfy public bounds; its values are not shown."""
     loc, rows = np.asarray(loc, np.float64), region.bounds
     slack = 1e-9 * (np.abs(loc) @ abs(rows.matrix).T + 1)
-    if np.any(loc @ rows.matrix.T < rows.lower - slack):
+    broken = (loc @ rows.matrix.T < rows.lower - slack).reshape(-1, len(rows.lower)).any(0)
+    if broken.any():
+        which = np.flatnonzero(broken)
+        named = ", ".join(map(str, which[:5])) + (", …" if which.size > 5 else "")
         raise ValueError(
-            "`invariant` has bounds that the true table itself breaks. Bounds must hold for every "
-            "possible table: check their sign and the rows of B."
+            f"`invariant` has bounds that the true table itself breaks: {which.size} of them, rows "
+            f"{named} of B (cells, if they are nonnegative). Bounds must hold for every possible "
+            "table: check their sign, and that they do not contradict each other."
         )

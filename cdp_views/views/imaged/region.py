@@ -18,6 +18,7 @@ from cdp_views.precision.polyhedron import project_to_polyhedron
 from cdp_views.precision.simplex import project_to_simplex
 from cdp_views.support import WithinRegion
 from cdp_views.views._pushed import PushedView
+from cdp_views.views.conditioned.region import require_a_table
 
 _SWAMPED = 1.0  # standard deviations by which cells that no bound holds are moved
 
@@ -44,7 +45,8 @@ class ImagedRegion(dist.Distribution):
                 "Use real noise, or cdp.Conditioned, which is exact in whole numbers."
             )
         self.region, self.flat = region, flat
-        _require_a_table(region, flat)
+        if _checks.is_concrete(flat.loc):
+            require_a_table(region, flat.loc)
         super().__init__(flat.batch_shape, flat.event_shape, validate_args=validate_args)
 
     @property
@@ -92,8 +94,10 @@ class ImagedRegion(dist.Distribution):
     def active(self, table: Any) -> np.ndarray:
         """Which bounds a table lies on: (…, m)."""
         rows, x = self.region.bounds, np.asarray(table, np.float64)
-        size = np.abs(x) @ abs(rows.matrix).T + np.abs(rows.lower)
-        return x @ rows.matrix.T - rows.lower <= 1e-6 * np.maximum(size, 1e-300)
+        # to a millionth of the bound's own numbers, or of the noise in them: 0 has no size
+        spread = np.broadcast_to(np.asarray(self.flat.scale, np.float64), x.shape)
+        size = (np.abs(x) + spread) @ abs(rows.matrix).T + np.abs(rows.lower)
+        return x @ rows.matrix.T - rows.lower <= 1e-6 * size
 
     @classmethod
     def infer_shapes(cls, *args: Any, **kwargs: Any) -> Any:
@@ -168,17 +172,3 @@ def _simplex(region: Region) -> Totals | None:
     if geometry.weights is not None and np.any(np.asarray(geometry.weights) < 0):
         return None
     return geometry
-
-
-def _require_a_table(region: Region, flat: Any) -> None:
-    """The true table itself must satisfy public bounds; its values are not shown."""
-    if not _checks.is_concrete(flat.loc):
-        return
-    loc, rows = np.asarray(flat.loc, np.float64), region.bounds
-    value = loc @ rows.matrix.T
-    broken = np.any(value < rows.lower - 1e-9 * (np.abs(loc) @ abs(rows.matrix).T + 1), axis=-1)
-    if np.any(broken):
-        raise ValueError(
-            "`invariant` has bounds that the true table itself breaks. Bounds must hold for every "
-            "possible table: check their sign and the rows of B."
-        )

@@ -16,7 +16,7 @@ from cdp_views.loss.concentrated import ConcentratedLoss
 from cdp_views.loss.conversions import delta_of_rho
 from cdp_views.noise import log_mass
 from cdp_views.precision.whole_sums import Mass, Sums
-from cdp_views.views._mixture import disjoint
+from cdp_views.views._mixture import disjoint, is_disjoint
 from cdp_views.views._suprema import by_row
 from cdp_views.views._whole import WholeView, base_measure, require_whole
 from cdp_views.views._whole_profile import base_profile, delta_of_sup
@@ -34,6 +34,12 @@ class ImagedWhole(WholeView):
     kind = "imaged"
 
     def __init__(self, invariant: Any, *args: Any, **kwargs: Any) -> None:
+        if not is_disjoint(invariant):
+            raise _checks.UnsupportedError(
+                "cdp.Imaged of discrete noise keeps disjoint or nested totals only: the closest "
+                "whole table with margins is no simple move. Use real noise and round the table "
+                "with its margins, or cdp.Conditioned where few cells overlap."
+            )
         if disjoint(invariant).weights is not None:
             raise _checks.UnsupportedError(
                 "cdp.Imaged of discrete noise keeps plain totals only. Use cdp.Conditioned for "
