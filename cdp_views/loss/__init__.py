@@ -16,6 +16,7 @@ from cdp_views.loss.gaussian_dp import analytic_gaussian_mu as analytic_gaussian
 from cdp_views.loss.gaussian_dp import delta_of_mu as delta_of_mu
 from cdp_views.loss.gaussian_dp import epsilon_of_mu as epsilon_of_mu
 from cdp_views.loss.gaussian_dp import tail_bound_mu as tail_bound_mu
+from cdp_views.loss.nested import NestedLoss as NestedLoss
 from cdp_views.loss.profile import ProfileLoss as ProfileLoss
 from cdp_views.loss.pure import mu_of_pure as mu_of_pure
 from cdp_views.loss.pure import renyi_of_pure as renyi_of_pure

@@ -34,9 +34,6 @@ class SampledLoss(Loss):
       sup: (m,) proved bound of |L|, from elsewhere; infinite where there is none.
       sup_kind: whether it is the "exact" supremum or a "bound"; an infinite one only bounds.
       symmetric: whether log p/p′ under p and log p′/p under p′ have the same law.
-      coarse: (m, r) the same draws with half the effort spent on densities that are themselves
-        estimated. Their error makes δ̂ too large, in inverse proportion to the effort, so what
-        halving it changes is what is left to change: it is added to the standard errors.
 
     Raises:
       ValueError: fewer than two draws, one that is not a number, or one above `sup`.
@@ -55,7 +52,6 @@ class SampledLoss(Loss):
     sup_kind: Kind = "exact"
     kind: Kind = "estimate"
     symmetric: bool = False
-    coarse: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         draws = np.atleast_2d(np.asarray(self.draws, dtype=float))
@@ -68,11 +64,6 @@ class SampledLoss(Loss):
             raise ValueError(
                 "`draws` must not exceed `sup`; got a loss above it by "
                 f"{np.max((draws.T - sup)[sup < draws.T]):.3g}. One of the two is wrong."
-            )
-        if self.coarse is not None and np.shape(self.coarse) != draws.shape:
-            raise ValueError(
-                f"`coarse` must have the shape of `draws`, {draws.shape}; got "
-                f"{np.shape(self.coarse)}. Give one coarser loss for each draw."
             )
         object.__setattr__(self, "draws", np.minimum(draws, sup[:, None]))
         object.__setattr__(self, "sup", sup)
@@ -93,8 +84,7 @@ class SampledLoss(Loss):
         """(m,) standard error of δ(ε), never below what one more draw could add."""
         r = self.draws.shape[1]
         most, excess = self._most(epsilon), self._excess(epsilon)
-        error = np.maximum(excess.std(axis=-1, ddof=1) / np.sqrt(r), most / r)
-        return np.hypot(error, self._left(epsilon, excess))
+        return np.maximum(excess.std(axis=-1, ddof=1) / np.sqrt(r), most / r)
 
     def delta_band(
         self, epsilon: float | np.ndarray, *, level: float = 0.99
@@ -103,8 +93,7 @@ class SampledLoss(Loss):
 
         Whatever the law and however few the draws, at each ε by itself: with V the variance of r
         draws that lie between 0 and c, and t = log 4/(1 − level), the ends are
-        δ̂ ± (√(2Vt/r) + 7ct/(3(r − 1))). (Where densities are estimated, wider by twice what
-        halving the effort changed; that part is not proved.)
+        δ̂ ± (√(2Vt/r) + 7ct/(3(r − 1))).
 
         Args:
           epsilon: ε ≥ 0, broadcasts against (m,).
@@ -117,7 +106,7 @@ class SampledLoss(Loss):
         excess, most = self._excess(epsilon), self._most(epsilon)
         r, t = self.draws.shape[1], np.log(4 / (1 - level))
         half = np.sqrt(2 * excess.var(axis=-1, ddof=1) * t / r) + 7 * most * t / (3 * (r - 1))
-        middle, half = excess.mean(axis=-1), half + 2 * self._left(epsilon, excess)
+        middle = excess.mean(axis=-1)
         return np.maximum(middle - half, 0.0), np.minimum(middle + half, most)
 
     @override
@@ -129,7 +118,7 @@ class SampledLoss(Loss):
         found = np.empty(proved.shape)
         for row, draws in enumerate(self.draws):
             size, weight = self._weighed(draws)
-            found[..., row] = _invert(size, weight, delta[..., row])
+            found[..., row] = invert(size, weight, delta[..., row])
         return np.where(delta < 1 / r, proved, found)
 
     @override
@@ -146,19 +135,12 @@ class SampledLoss(Loss):
 
     @override
     def take(self, indices: np.ndarray) -> Self:
-        coarse = None if self.coarse is None else self.coarse[indices]
-        return replace(self, draws=self.draws[indices], sup=self.sup[indices], coarse=coarse)
+        return replace(self, draws=self.draws[indices], sup=self.sup[indices])
 
-    def _excess(self, epsilon: float | np.ndarray, draws: np.ndarray | None = None) -> np.ndarray:
+    def _excess(self, epsilon: float | np.ndarray) -> np.ndarray:
         epsilon = np.asarray(nonnegative("epsilon", epsilon))
-        size, weight = self._weighed(self.draws if draws is None else draws)
+        size, weight = self._weighed(self.draws)
         return weight * _excess(epsilon[..., None], size)
-
-    def _left(self, epsilon: float | np.ndarray, excess: np.ndarray) -> np.ndarray | float:
-        """How much δ̂ moves when half the effort is spent on the densities."""
-        if self.coarse is None:
-            return 0.0
-        return np.abs((self._excess(epsilon, self.coarse) - excess).mean(axis=-1))
 
     def _most(self, epsilon: float | np.ndarray) -> np.ndarray:
         """What one draw adds at most."""
@@ -178,7 +160,7 @@ def _excess(epsilon: np.ndarray, loss: np.ndarray) -> np.ndarray:
         return np.where(loss == np.inf, 1.0, -np.expm1(np.minimum(epsilon - loss, 0.0)))
 
 
-def _invert(draws: np.ndarray, weight: np.ndarray, delta: np.ndarray) -> np.ndarray:
+def invert(draws: np.ndarray, weight: np.ndarray, delta: np.ndarray) -> np.ndarray:
     """The root of δ̂(ε) = δ: between two draws δ̂ is (Σw − e^ε Σ we^{−L})/r over those above ε."""
     r = len(draws)
     certain = float(np.sum(weight[draws == np.inf]))

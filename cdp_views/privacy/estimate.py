@@ -15,6 +15,7 @@ DRAWS = 4_000
 """Standard error of a guess rate is then at most 0.004."""
 
 _ESTIMATED = 4
+_NESTED = 2  # of those whose densities have to be estimated too
 _PILOT = 200
 _MOST_IN_PILOT = 32
 _AT_ONCE = 2**22  # numbers in memory: 32 MiB
@@ -29,19 +30,20 @@ def estimate_loss(
     key: Any,
     draws: int = DRAWS,
     bounded: Loss | None = None,
-) -> tuple[SampledLoss, np.ndarray]:
+) -> tuple[Loss, np.ndarray]:
     """Losses L = log p(y) − log p(y − v), y ~ view, of the differences that look worst.
 
     At most four are estimated: the one of largest supremum, and those that a pilot of 200 draws
     puts first by guess rate among up to 32 of large supremum (of those that share it, one for each
-    size of group, small groups first). Without `bounded`, exposure stands in for the supremum, and
+    size of group, small groups first); where densities are only estimated, two, without a pilot.
+    Without `bounded`, exposure stands in for the supremum, and
     as the law may be asymmetric each is estimated for v and for −v.
 
     Args:
       view: anything with `sample(key, shape)` and `log_prob`, normalised or not; outside
         `view.support`, where there is one, its density is taken as zero. A view that knows a
         shorter way offers `loss_draws(key, differences, draws)`, (m, draws) on the host; one of
-        symmetric noise whose density is only estimated `loss_estimates`, that and coarser ones.
+        symmetric noise whose density is only estimated `loss_estimates`, which returns the law.
       differences: (m, n), in units of the counts.
       key: JAX key.
       draws: draws of the view, r.
@@ -58,20 +60,22 @@ def estimate_loss(
     _check_able(view, int(draws), differences.shape[1])
     first, second = jax.random.split(key)
     candidates = _candidates(view, differences, bounded)
-    symmetric = bounded is not None or hasattr(view, "loss_estimates")
-    both = 1 if symmetric else 2
+    if hasattr(view, "loss_estimates"):  # dear, and few laws differ: no pilot
+        few = candidates[:_NESTED]
+        return view.loss_estimates(second, sparse.csr_array(differences[few]), int(draws)), few
+    both = 1 if bounded is not None else 2
     if len(candidates) > _ESTIMATED:
         tried = _signed(differences[candidates], both)
-        pilot, _ = _draws_of_loss(view, tried, first, min(_PILOT, int(draws)))
+        pilot = _draws_of_loss(view, tried, first, min(_PILOT, int(draws)))
         guess = SampledLoss(pilot).guess_rate.reshape(both, -1).max(axis=0)
         order = np.argsort(-guess, kind="stable")
         # Entry 0 has the largest sup: it stays, as pure epsilon is taken from it.
         candidates = candidates[np.unique(np.append(0, order[order > 0][: _ESTIMATED - 1]))]
     tried = _signed(differences[candidates], both)
-    losses, coarse = _draws_of_loss(view, tried, second, int(draws))
+    losses = _draws_of_loss(view, tried, second, int(draws))
     rows = np.tile(candidates, both)
     if bounded is None:
-        return SampledLoss(losses, symmetric=symmetric, coarse=coarse), rows
+        return SampledLoss(losses), rows
     # what is proved of our own noise is proved both ways: it is symmetric
     law = SampledLoss(losses, bounded.sup[candidates], bounded.sup_kind, symmetric=True)
     return law, rows
@@ -143,14 +147,10 @@ def _signed(differences: sparse.csr_array, both: int) -> sparse.csr_array:
     return sparse.csr_array(sparse.vstack([differences, -differences][:both]))
 
 
-def _draws_of_loss(
-    view: Any, differences: sparse.csr_array, key: Any, draws: int
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """(m, draws), in batches that fit in memory; and coarser ones where densities are estimated."""
-    if hasattr(view, "loss_estimates"):
-        return view.loss_estimates(key, differences, draws)
+def _draws_of_loss(view: Any, differences: sparse.csr_array, key: Any, draws: int) -> np.ndarray:
+    """(m, draws), in batches that fit in memory."""
     if hasattr(view, "loss_draws"):
-        return np.asarray(view.loss_draws(key, differences, draws), dtype=np.float64), None
+        return np.asarray(view.loss_draws(key, differences, draws), dtype=np.float64)
     shape: Any = differences.shape
     m, n = shape
     batches = -(-draws * n // _AT_ONCE)
@@ -169,7 +169,7 @@ def _draws_of_loss(
         part = slice(batch * size, (batch + 1) * size)
         for row in range(m):
             losses[row, part] = here - _log_prob(view, y - differences[[row]].toarray(), size)
-    return losses[:, :draws], None
+    return losses[:, :draws]
 
 
 def _log_prob(view: Any, y: np.ndarray, size: int) -> np.ndarray:

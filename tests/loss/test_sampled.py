@@ -144,18 +144,3 @@ def test_bands_are_never_empty_and_kept_inside_what_is_proved():
     assert 0 < low[0] < bounded.delta(0.5)[0] < high[0] <= -np.expm1(-0.5)
     with pytest.raises(ValueError, match=r"^`level` must lie between 0 and 1; got 1\."):
         law.delta_band(0.0, level=1.0)
-
-
-def test_what_a_coarser_density_would_change_is_in_the_standard_error():
-    """Noise on log-densities makes δ̂ too large; half of its variance away, half of that is left."""
-    draws, rng = normal_draws(r=40_000), np.random.default_rng(4)
-    noise = rng.standard_normal((2, *draws.shape))
-    law = SampledLoss(draws + 0.6 * noise[0], coarse=draws + 0.6 * np.sqrt(2) * noise[1])
-    truth, plain = GaussianLoss(MU), SampledLoss(draws + 0.6 * noise[0])
-    assert (law.delta(0.5) > truth.delta(0.5) + 5 * plain.delta_stderr(0.5))[:2].all()
-    assert (np.abs(law.delta(0.5) - truth.delta(0.5)) < 3 * law.delta_stderr(0.5)).all()
-    low, high = law.delta_band(0.5)
-    assert ((low <= truth.delta(0.5)) & (truth.delta(0.5) <= high)).all()
-    assert law.take(np.array([1])).delta_stderr(0.5) == law.delta_stderr(0.5)[1]
-    with pytest.raises(ValueError, match=r"^`coarse` must have the shape of `draws`"):
-        SampledLoss([[1.0, 2.0]], coarse=np.zeros((1, 3)))

@@ -1,4 +1,4 @@
-"""Draws of the privacy loss of a coupled release, from densities that are themselves estimated."""
+"""The privacy loss of a coupled release by simulation, with an error that the simulation knows."""
 
 from typing import Any
 
@@ -8,39 +8,84 @@ from jax import Array
 from scipy import sparse
 
 from cdp_views._float64 import float64, in_float64
-from cdp_views.invariants import Totals
+from cdp_views.loss import NestedLoss
 from cdp_views.views._mixture import host_scale
-from cdp_views.views.max_entropy.density import estimate
+from cdp_views.views.max_entropy.coupling import coupling_of
+from cdp_views.views.max_entropy.particles import Group, ratios
 
-INNER = 400
-"""Draws of the scales for each density; half of them for the coarse ones."""
+_FEWEST, _MOST = 64, 128  # directions of the scales for each outcome
+_NUMBERS = 4096  # directions times cells, where that leaves more than the fewest
+_AT_ONCE = 2**20
+_PADDED = 16
 
 
 @in_float64
-def estimated_losses(
-    view: Any, key: Array, differences: sparse.csr_array, draws: int, inner: int = INNER
-) -> tuple[np.ndarray, np.ndarray]:
-    """log p̂(X) − log p̂(X + v) for every row v, twice: (m, draws) fine and coarse.
+def estimated_loss(
+    view: Any, key: Array, differences: sparse.csr_array, draws: int, inner: int | None = None
+) -> NestedLoss:
+    """The loss of every row v from outcomes x, each looked at from x + v and from x − v.
 
-    Every density is estimated from scales of its own, so that errors of different draws of X are
-    independent and show in their spread. Groups are independent: only those touched are drawn.
+    Groups are independent, so ratios of those that v touches are multiplied. As an outcome serves
+    twice, half of `draws` are made. See `particles` for what each of them costs and proves.
+
+    Args:
+        view: a `MaxEntropyCoupled` that is not a batch.
+        key: a JAX key.
+        differences: (m, n) on the subspace.
+        draws: looks at the loss of each difference.
+        inner: directions of the scales for each outcome; by size of the group if None.
     """
     groups, scale = view.groups, host_scale(view, "loss_estimates")
-    labels = np.asarray(groups.segments.labels)
-    touched = np.unique(differences.indices)
-    near = np.isin(labels, labels[touched]) & (labels < groups.rank)
-    near[touched] = True
-    cells = np.flatnonzero(near)
-    _, inner_label = np.unique(labels[cells], return_inverse=True)
-    inner_label = np.where(labels[cells] == groups.rank, -1, inner_label)
-    weights = None if groups.weights is None else np.asarray(groups.weights)[cells]
-    part = view.on_cells(Totals.of(inner_label, None, weights), scale[cells], cells)
-    first, second = jax.random.split(key)
-    x = np.asarray(part.sample_noise(first, (draws,)))
-    moved = np.asarray(differences[:, cells].toarray())
-    tables = np.concatenate([x[None], x + moved[:, None]])
-    # two densities of each, from half of the scales; their mean is that from all of them
-    twice = float64(np.stack([tables, tables]))
-    half = np.asarray(estimate(part, twice, second, max(inner // 2, 10)).log_density)
-    fine, coarse = np.logaddexp(half[0], half[1]) - np.log(2), half[0]
-    return fine[0] - fine[1:], coarse[0] - coarse[1:]
+    seg = groups.segments
+    labels = np.asarray(seg.labels)
+    coupling = coupling_of(view.mixing, seg, np.asarray(view.needed))
+    needed = np.broadcast_to(np.asarray(view.needed, np.float64), (seg.count,))
+    weights = np.ones(labels.size) if groups.weights is None else np.asarray(groups.weights)
+    outcomes = max(-(-int(draws) // 2), 2)
+    rows = []
+    for row, row_key in enumerate(jax.random.split(key, differences.shape[0])):
+        v = np.asarray(differences[[row]].toarray(), np.float64)[0]
+        found = [np.ones((outcomes, 2))] * 3
+        touched = np.unique(labels[v != 0])
+        for label, group_key in zip(touched, jax.random.split(row_key, len(touched)), strict=True):
+            if label == seg.count:
+                raise ValueError("`differences` must touch cells of groups only; got a free cell.")
+            cells = np.flatnonzero(labels == label)
+            cells = cells[np.argsort(v[cells] == 0, kind="stable")]  # those that move come first
+            moved, m = int(np.count_nonzero(v[cells])), cells.size
+            size = m if m <= 4 else -(-m // _PADDED) * _PADDED
+
+            def padded(a: np.ndarray, fill: float, size: int = size) -> Any:
+                return float64(np.concatenate([a, np.full(size - a.size, fill)]))
+
+            group = Group(
+                mixing=jax.tree.map(lambda a, c=cells: _of_cells(a, c), view.mixing),
+                coupling=_of_kind(coupling, int(label)),
+                weights=padded(weights[cells], 0.0),
+                scale=padded(scale[cells], 1.0),
+                needed=float64(needed[label]),
+                member=jax.numpy.arange(size) < m,
+                sizes=jax.numpy.array([m]),
+                moved=moved,
+                pair=m == 2,
+            )
+            several = inner or int(np.clip(_NUMBERS // size, _FEWEST, _MOST))
+            several += several % 2
+            block = int(np.clip(_AT_ONCE // (several * size), 1, outcomes))
+            one = ratios(group, padded(v[cells], 0.0), group_key, outcomes, several, block)
+            found = [a * np.asarray(b)[:outcomes] for a, b in zip(found, one, strict=True)]
+        rows.append(found)
+    return NestedLoss(*(np.stack(part) for part in zip(*rows, strict=True)))
+
+
+def _of_cells(leaf: Any, cells: np.ndarray) -> Any:
+    """One number of a parameter, which is the same in all cells of a group."""
+    return float64(leaf[cells[:1]]) if np.ndim(leaf) and leaf.shape[-1] > 1 else float64(leaf)
+
+
+def _of_kind(coupling: Any, label: int) -> Any:
+    """The table of one group alone."""
+    kind = int(np.asarray(coupling.kind)[label])
+    parts = [float64(np.asarray(a)[[kind]]) for a in (coupling.start, coupling.step)]
+    table = float64(np.asarray(coupling.table)[[kind]])
+    return type(coupling)(*parts, table, jax.numpy.zeros(1, "int32"))
