@@ -233,7 +233,8 @@ def _mixing(rhat: np.ndarray, names: list[str]) -> list[str]:
         )
         return [text]
     if above > _SHARE * rhat.size:
-        return [f"{above} of {rhat.size} quantities have R-hat above {_USUAL}, more than 1 %."]
+        share = f"{above} of {rhat.size} quantities have R-hat above {_USUAL}, more than 1 %."
+        return [f"{share} Run longer."]
     return []
 
 

@@ -36,7 +36,7 @@ def rank_figure(found: "Ranks") -> "Figure":
     Raises:
         ImportError: matplotlib is not installed (extra `plot`).
     """
-    figure = _figure((4.2 * len(found.ranks.data_vars), 3.4))
+    figure = _figure((0.6 + 4.2 * len(found.ranks.data_vars), 3.6))
     axes = figure.subplots(1, len(found.ranks.data_vars), squeeze=False, sharey=True)[0]
     count = found.ranks.sizes["simulation"]
     bins = bins_for(count, found.draws)
@@ -62,7 +62,7 @@ def rank_figure(found: "Ranks") -> "Figure":
         told = f"{name}: {curves} {'curve' if curves == 1 else 'curves'}, {outside} outside"
         ax.set_title(told, loc="left")
         ax.set_xlabel("rank of the truth, as a share")
-    axes[0].set_ylabel("share of ranks below, minus expected")
+    axes[0].set_ylabel("share of ranks below − expected")
     figure.suptitle(
         f"{count} simulations, p = {found.p_value:.2g}\ngrey: holds all curves with chance 90%",
         x=0.01, ha="left", fontsize="medium",
@@ -93,7 +93,7 @@ def naive_and_aware_figure(found: xr.Dataset) -> "Figure":
     cells = xr.DataArray(of_site, dims="quantity")
     panels = (
         ("coverage90", 1.0, "share of 90% intervals that hold the truth", 0.9),
-        ("bias", unit.sel(site=cells), "bias of each quantity, in widths of the aware interval", 0),
+        ("bias", unit.sel(site=cells), "bias, in widths of the aware interval", 0),
         ("mean_width90", unit, "width of 90% intervals, aware = 1", 1.0),
     )
     places = np.arange(len(sites))[::-1]
@@ -104,7 +104,7 @@ def naive_and_aware_figure(found: xr.Dataset) -> "Figure":
             value = (found[name] / divisor).sel(analysis=analysis).values
             error = (2 * found[f"{name}_se"] / divisor).sel(analysis=analysis).values
             place = np.array([row_of[s] for s in of_site]) if name == "bias" else places
-            if value.size > len(sites):  # many cells: bars would hide the dots
+            if value.size > len(sites):  # a dot a cell: bars would hide them
                 faint = style | {"alpha": 0.5, "markersize": 4}
                 ax.plot(value, place + shift, linestyle="", **faint)
             else:

@@ -79,7 +79,7 @@ def to_datatree(
     groups["posterior"] = posterior.drop_vars(left_out).assign_attrs(
         constant_sites=", ".join(left_out)
     )
-    observed = _observed(groups.pop("observed_data", None), release, coords)
+    observed = _observed(groups.pop("observed_data", None), release, posterior.sizes.get(CELL))
     if observed is not None:
         groups["observed_data"] = observed
     if log_likelihood is not None:
@@ -144,11 +144,13 @@ def _coords_of(release: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     return out
 
 
-def _observed(data: xr.Dataset | None, release: Any, coords: dict) -> xr.Dataset | None:
-    """Observed sites, with the released table among them; without the empty ones of factors."""
+def _observed(data: xr.Dataset | None, release: Any, count: int | None) -> xr.Dataset | None:
+    """Observed sites, with the released table among them; without the empty ones of factors.
+
+    A site whose last axis is as long as there are cells (`count`) lies along the cells.
+    """
     data = xr.Dataset() if data is None else data
     kept: dict[Hashable, Any] = {}
-    count = coords[CELL][1].size if CELL in coords else None
     for name, site in data.items():
         if site.size == 0:  # numpyro.factor is an observed site of size 0
             continue
