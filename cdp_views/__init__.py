@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from .calibration import design as design
     from .calibration import equal_profile as equal_profile
     from .inference import diagnose as diagnose
+    from .inference import log_likelihood_by_group as log_likelihood_by_group
     from .inference import naive_and_aware as naive_and_aware
+    from .inference import naive_and_aware_figure as naive_and_aware_figure
+    from .inference import rank_figure as rank_figure
     from .inference import simulation_based_calibration as simulation_based_calibration
     from .inference import summarise as summarise
     from .inference import to_datatree as to_datatree
@@ -125,6 +128,9 @@ _ROOM_OF = {
     "summarise": "inference",
     "simulation_based_calibration": "inference",
     "naive_and_aware": "inference",
+    "rank_figure": "inference",
+    "naive_and_aware_figure": "inference",
+    "log_likelihood_by_group": "inference",
     "UnsupportedError": "_checks",
     "InfeasibleError": "_checks",
 }

@@ -47,23 +47,26 @@ def model(releases: Any, population: ArrayLike, state: ArrayLike, *, typical: fl
     Sites: `alpha`, `between`, `within`, `state` (states,), `county` (n,), `rate` (n,) or
     (years, n), `q` (n,) or `q_0`, `q_1`, ... for years; `drift` where there are years.
     """
-    years = list(releases) if isinstance(releases, Sequence) else None
+    years: list[Any] | None = list(releases) if isinstance(releases, Sequence) else None
+    one: Any = releases
     state = np.asarray(state)
     alpha = numpyro.sample("alpha", dist.Normal(jnp.log(typical), 1.0))
     between = numpyro.sample("between", dist.HalfNormal(1.0))
     within = numpyro.sample("within", dist.HalfNormal(1.0))
-    of_state = numpyro.sample("state", dist.Normal().expand((int(state.max()) + 1,)).to_event(1))
-    of_county = numpyro.sample("county", dist.Normal().expand(state.shape).to_event(1))
+    of_state = jnp.asarray(
+        numpyro.sample("state", dist.Normal().expand((int(state.max()) + 1,)).to_event(1))
+    )
+    of_county = jnp.asarray(numpyro.sample("county", dist.Normal().expand(state.shape).to_event(1)))
     log_rate = alpha + between * of_state[state] + within * of_county
     if years is None:
-        rate = numpyro.deterministic("rate", jnp.exp(log_rate))
-        releases.latent("q", cdp.ContinuousPoisson(jnp.asarray(population) * rate))
+        rate = jnp.asarray(numpyro.deterministic("rate", jnp.exp(log_rate)))
+        one.latent("q", cdp.ContinuousPoisson(jnp.asarray(population) * rate))
         return
     drift = numpyro.sample("drift", dist.HalfNormal(0.2))
     steps = dist.Normal().expand((len(years) - 1, state.size)).to_event(2)
     walk = jnp.cumsum(drift * numpyro.sample("steps", steps), axis=0)
     log_rates = jnp.concatenate([log_rate[None], log_rate + walk])
-    rate = numpyro.deterministic("rate", jnp.exp(log_rates))
+    rate = jnp.asarray(numpyro.deterministic("rate", jnp.exp(log_rates)))
     for year, release in enumerate(years):
         expected = jnp.asarray(population)[year] * rate[year]
         release.latent(f"q_{year}", cdp.ContinuousPoisson(expected))

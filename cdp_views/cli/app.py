@@ -245,6 +245,83 @@ def verify(
         raise typer.Exit(1)
 
 
+@app.command(
+    epilog="Example: cdp-views analyse released.csv --threshold 500 --out posterior. Exit status: "
+    "0 done, 1 the draws are not fit to use (see diagnosis.txt), 2 bad input."
+)
+def analyse(
+    released: Annotated[
+        Path, typer.Argument(metavar="RELEASED", help="Released table; its metadata beside it.")
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR", help="For posterior.nc, summary.csv, posterior.png, diagnosis."
+        ),
+    ],
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="latent_counts (the true counts) or small_area (rates; needs --population and "
+            "--state).",
+        ),
+    ] = "latent_counts",
+    about: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TOML", help="Describes a table that others released: see cdp.read_published."
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(metavar="COUNT", help="Give the probability that each count is above it."),
+    ] = None,
+    typical: Annotated[
+        float | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="Typical count (or rate), known beforehand; if left out, taken from the release.",
+        ),
+    ] = None,
+    population: Annotated[
+        str | None, typer.Option(metavar="COL", help="Public column of inhabitants, above 0.")
+    ] = None,
+    state: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COL", help="Public column of the areas' state; may be repeated."),
+    ] = None,
+    covariates: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Public table, one row a cell, where the columns are."),
+    ] = None,
+    num_samples: Annotated[
+        int, typer.Option(metavar="N", help="Draws of each of two chains.")
+    ] = 1500,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of the sampler.")] = 0,
+) -> None:
+    """Posterior of the true counts behind a release."""
+    from cdp_views.cli.analyse import Request, run
+
+    fit = run(
+        Request(
+            released=released,
+            about=about,
+            model=model,
+            typical=typical,
+            threshold=threshold,
+            population=population,
+            state=tuple(state or ()),
+            covariates=covariates,
+            samples=num_samples,
+            seed=seed,
+            out=out,
+        )
+    )
+    if not fit:
+        raise typer.Exit(1)
+
+
 def main() -> None:
     """Run the command; bad input is one line on stderr and exit status 2, never a traceback.
 

@@ -138,8 +138,8 @@ def _numbers(frame: pd.DataFrame, name: str) -> np.ndarray:
     bad = ~np.isfinite(numbers)
     if bad.any():
         raise ValueError(
-            f'Column "{name}" has {int(bad.sum())} of {len(bad)} entries that are no finite number, '
-            f"number, first in row {int(np.argmax(bad)) + 1}. Leave out what was not published."
+            f'Column "{name}" has {int(bad.sum())} of {len(bad)} entries that are not finite '
+            f"numbers, first in row {int(np.argmax(bad)) + 1}. Leave out what was not published."
         )
     return numbers
 

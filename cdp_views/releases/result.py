@@ -82,13 +82,16 @@ class Release:
 
     @property
     def coords(self) -> dict[str, Any]:
-        """Coordinates of the cells for labelled arrays: `cell`, and every label column along it."""
-        labels = self.table.drop(columns=RELEASED)
-        cell = [" / ".join(row) for row in labels.astype(str).itertuples(index=False)]
-        if "cell" in labels or labels.empty:
-            cell = (
-                list(labels["cell"]) if "cell" in labels else [str(i) for i in range(len(labels))]
-            )
+        """Coordinates for labelled arrays: `cell`, and every label column along it.
+
+        A cell is called by the first column that tells all cells apart, or by all of them.
+        """
+        labels = self.table.drop(columns=RELEASED).astype(str)
+        unique = [name for name in labels if labels[name].is_unique]
+        if unique:
+            cell = labels[unique[0]].tolist()
+        else:
+            cell = [" / ".join(row) for row in labels.itertuples(index=False)]
         others = {str(c): (("cell",), labels[c].tolist()) for c in labels.columns if c != "cell"}
         return {"cell": cell} | others
 

@@ -94,3 +94,12 @@ def test_nuts_recovers_the_mean_from_the_files(view, x64, tmp_path, key, seeded)
     assert abs(draws["mu"].mean() - mean) < 5 * sd / np.sqrt(200)
     assert 0.75 < draws["mu"].std() / sd < 1.3
     np.testing.assert_allclose(draws["q"][:, :5].sum(1), truth[:5].sum(), rtol=1e-5)
+
+
+def test_cells_are_called_by_the_column_that_tells_them_apart(make):
+    counties, states = list("abcdefgh"), ["x"] * 4 + ["y"] * 4
+    made = make(names={"state": states, "county": counties})
+    assert made.coords["cell"] == counties
+    assert made.coords["state"] == (("cell",), states)
+    twice = make(names={"state": states, "county": list("abcdabcd")})
+    assert twice.coords["cell"][5] == "y / b"

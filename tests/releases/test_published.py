@@ -95,7 +95,7 @@ def test_a_rounded_table_has_the_probability_of_its_interval(about, family, law)
         ('value_column = "state_total"', 'value_column = "sd2"', 'no column "sd2"'),
         ('value_column = "state_total"', 'value_column = "noisy"', "contradicts itself within"),
         ('"independent"', '"imaged"', 'total "IL" sums to 35, stated as 33'),
-        ('released = "noisy"', 'released = "county"', "4 of 4 entries that are no finite number"),
+        ('released = "noisy"', 'released = "county"', "4 of 4 entries that are not finite numbers"),
         ("[noise]", "[noise", "is not TOML"),
         ("[totals]", "[rounding]\nto = 5\n[totals]", None),
     ],

@@ -1,0 +1,68 @@
+"""A posterior of a table in one picture: intervals, and what was released."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+_MOST = 120
+
+
+def posterior_figure(
+    summary: "pd.DataFrame", *, released: Any, threshold: float | None = None
+) -> "Figure":
+    """Posterior mean and 90 % interval of each cell beside its released count, by size.
+
+    Args:
+        summary: one row a cell, columns `mean`, `eti90_lower`, `eti90_upper`, counts.
+        released: (n,) counts.
+        threshold: a line to draw, counts.
+
+    Returns:
+        A matplotlib figure. Of more than 120 cells those nearest the threshold are shown, or a
+        sample evenly spread over the sizes.
+
+    Raises:
+        ImportError: without matplotlib (extra `plot`).
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError(
+            "The figure needs the extra plot: pip install 'cdp-views[plot]'."
+        ) from None
+    order = np.argsort(summary["mean"].to_numpy(), kind="stable")
+    what = f"{order.size} cells"
+    if order.size > _MOST:
+        if threshold is None:
+            order = order[np.linspace(0, order.size - 1, _MOST).round().astype(int)]
+            what = f"{_MOST} of {summary.shape[0]} cells, evenly spread over the sizes"
+        else:
+            gap = np.abs(summary["mean"].to_numpy()[order] - threshold)
+            order = order[np.sort(np.argsort(gap, kind="stable")[:_MOST])]
+            what = f"the {_MOST} of {summary.shape[0]} cells nearest the threshold"
+    chosen, seen = summary.iloc[order], np.asarray(released)[order]
+    figure = Figure(figsize=(9.0, 4.2), layout="constrained")
+    ax = figure.add_subplot()
+    at = np.arange(order.size)
+    ax.vlines(
+        at, chosen["eti90_lower"], chosen["eti90_upper"], color="#0072B2", alpha=0.45, linewidth=2.5
+    )
+    ax.plot(at, chosen["mean"], "o", color="#0072B2", markersize=4, label="posterior mean and 90 %")
+    ax.plot(at, seen, "x", color="#D55E00", markersize=4, label="released")
+    if threshold is not None:
+        ax.axhline(threshold, color="0.3", linewidth=0.9, label=f"threshold {threshold:,g}")
+    if np.max(np.abs(seen)) > 50 * np.median(np.abs(seen)):
+        ax.set_yscale("symlog", linthresh=max(float(np.median(np.abs(seen))), 1.0))
+    if order.size <= 40:
+        names = [str(name).partition("[")[2].rstrip("]") for name in chosen.index]
+        ax.set_xticks(at, names, rotation=90, fontsize=7)
+    else:
+        ax.set_xticks([])
+    ax.set(xlabel=f"{what}, by posterior mean", ylabel="count")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False)
+    return figure
