@@ -20,7 +20,8 @@ class Segments:
     number of cells of each group. `width` is set when the groups are contiguous and equally
     wide: sums are then reshapes (pairwise, so also more accurate in float32). Otherwise cells are
     added one after the other, and rounding grows with their number: where some group is large,
-    cells are summed into parts of groups, their `target` (n,), and these `over` groups.
+    cells are summed into parts of groups, their `target` (n,), and these `over` groups. So they
+    are where neighbours are of one group: each sum would have to wait for the one before.
     """
 
     labels: Array
@@ -47,8 +48,10 @@ class Segments:
             count,
             width,
         )
-        if width is None and sizes.max(initial=0) > _LARGE:
-            parts = np.where(sizes > _LARGE, -(-sizes // _PART), 1)
+        parts = np.where(sizes > _LARGE, -(-sizes // _PART), 1)
+        if n >= 8 * _BLOCK and np.mean(labels[1:] == labels[:-1]) > 0.5:
+            parts = np.maximum(parts, _TURNS)
+        if width is None and parts.max(initial=1) > 1:
             target = jnp.asarray(_targets(labels, sizes, parts), dtype=jnp.int32)
             object.__setattr__(seg, "target", target)
             over = Segments.of(np.repeat(np.arange(count), parts), count)
@@ -128,6 +131,8 @@ class Segments:
 
 # A group of more cells than _LARGE is summed in parts of _PART cells.
 _LARGE, _PART = 256, 64
+# Where neighbours are of one group, every group of a large table is summed in _TURNS parts.
+_TURNS = 4
 # Cells of one step: a few arrays of them fit a processor's own cache.
 _BLOCK = 8192
 

@@ -160,3 +160,13 @@ def test_a_partition_is_a_pytree():
     np.testing.assert_array_equal(owner[target[inside]], labels[inside])
     large = np.asarray(seg.sizes)[owner] > 256
     assert np.bincount(target[inside], minlength=seg.over.n)[large].max() <= 64
+
+
+def test_neighbours_of_one_group_are_added_by_turns():
+    """So that no sum waits for the one before; the sums are the same."""
+    labels, count = labels_of("unequal, scrambled, free cells")
+    seg = Segments.of(np.sort(labels), count)
+    target, inside = np.asarray(seg.target), np.asarray(seg.labels) < count
+    assert not np.any((target[1:] == target[:-1]) & inside[1:])
+    x = jnp.arange(N) % 7
+    np.testing.assert_array_equal(seg.sum(x), dense(seg, x))

@@ -3,6 +3,7 @@
 import warnings
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -20,6 +21,8 @@ class Common:
     kind: ClassVar[Kind]
     noise_name: ClassVar[str]
     batch_shape: tuple[int, ...]
+    # whether `_log_density` is a number off the support as well: it need not wait for the check
+    defined_everywhere: ClassVar[bool] = False
 
     # properties of the subclass: what holds exactly; the base's location (…, n) and scale (…, n)
     # or (…, 1); and a point of the support, which is `loc` unless `total=` moved it
@@ -37,7 +40,8 @@ class Common:
         value = jnp.asarray(value)
         inside = AffineSubspace(self.invariant, origin=self.centre)(value)
         noise = value - jnp.asarray(self.centre, jnp.result_type(value, float))
-        density = self._log_density(jnp.where(inside[..., None], noise, 0))
+        known = _with_slopes_where if self.defined_everywhere else _where
+        density = self._log_density(known(inside, noise))
         if not _checks.is_concrete(self.scale):  # a concrete scale was checked by the constructor
             inside = inside & jnp.all(jnp.asarray(self.scale) > 0, -1)
         return jnp.where(inside, density, -jnp.inf)
@@ -89,6 +93,22 @@ class Common:
             f"`{what}` of the {self.kind} view of {self.noise_name} noise has no closed form here. "
             f"{way_out}"
         )
+
+
+def _where(inside: Array, noise: Array) -> Array:
+    return jnp.where(inside[..., None], noise, 0)
+
+
+@jax.custom_jvp
+def _with_slopes_where(inside: Array, noise: Array) -> Array:
+    """The noise itself, where it is a number, but no slope where it is not `inside`."""
+    del inside  # a density needs the check for its slopes alone
+    return jnp.where(jnp.isfinite(noise), noise, 0)
+
+
+@_with_slopes_where.defjvp
+def _(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    return _with_slopes_where(*primals), _where(primals[0], tangents[1])
 
 
 def proper(scale: Any) -> Any:

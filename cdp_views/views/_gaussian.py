@@ -20,6 +20,7 @@ class GaussianView(PushedView):
     """A Gaussian on {A y = A centre}; `law` is a `Precision` or an `Image` of one."""
 
     noise_name = "normal"
+    defined_everywhere = True
     unit = dist.Normal(0.0, 1.0)
     pytree_data_fields = ()
 
