@@ -1,28 +1,34 @@
-"""The model of a latent true table against its exact posterior, by dense algebra on a grid."""
+"""The model of a latent true table against formulas and its exact posterior on a grid."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pytest
-from numpyro.infer.util import log_density
-from scipy.stats import halfnorm, multivariate_normal, norm
+from scipy.stats import halfnorm, lognorm, multivariate_normal, norm
 
 import cdp_views as cdp
-from cdp_views.models import latent_counts
+from cdp_views.models import fitting, latent_counts
 
 VIEWS = ["max-entropy", "conditioned", "imaged"]
 SCALE = np.array([5.0, 10.0, 15.0, 10.0, 5.0, 15.0, 10.0, 10.0])
 TYPICAL = 100.0
+TRUE = np.array([60.0, 110, 90, 130, 85, 100, 140, 75])
 
 
 def two_groups():
     return cdp.totals(["a"] * 4 + ["b"] * 4)
 
 
-def evidence(released, covariance, mu, tau):
-    """p(y, totals | mu, tau): q + X with q ~ N(mu, tau²) independent and X ~ N(0, Σ), at y."""
-    n = len(released)
-    return multivariate_normal(np.full(n, mu), tau**2 * np.eye(n) + covariance).logpdf(released)
+def seen_by(view, noise="normal", scale: float | np.ndarray = SCALE, seed=1):
+    """A released table and the covariance of its noise."""
+    with jax.enable_x64(True):
+        mechanism = cdp.Mechanism(view, noise, scale, two_groups())
+        law = mechanism.law(TRUE)
+        released = np.asarray(law.sample(jax.random.key(seed)))
+        covariance = np.asarray(law.covariance_matrix)
+    return cdp.Observed(mechanism, released), covariance
 
 
 def on_grid(released, covariance):
@@ -30,9 +36,9 @@ def on_grid(released, covariance):
     mu, tau = np.linspace(20, 180, 161)[:, None], np.linspace(0.5, 120, 240)
     noise, basis = np.linalg.eigh(covariance)
     centre, ones = basis.T @ released, basis.T @ np.ones(len(released))
-    log_p = norm(TYPICAL, TYPICAL).logpdf(mu) + halfnorm(scale=TYPICAL).logpdf(tau)
+    log_p = norm.logpdf(mu, TYPICAL, TYPICAL) + halfnorm.logpdf(tau, scale=TYPICAL)
     for variance, y, one in zip(noise, centre, ones, strict=True):
-        log_p = log_p + norm(mu * one, np.sqrt(tau**2 + max(variance, 0.0))).logpdf(y)
+        log_p = log_p + norm.logpdf(y, mu * one, np.sqrt(tau**2 + max(variance, 0.0)))
     p = np.exp(log_p - log_p.max())
     p /= p.sum()
     moments = {}
@@ -43,49 +49,64 @@ def on_grid(released, covariance):
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_the_joint_density_integrates_to_the_evidence(view, key):
-    """log joint − log evidence is the posterior of the noise: Normal, so its peak is known."""
+def test_a_normal_prior_has_the_posterior_of_dense_algebra(view, joint):
+    """log joint = log evidence + log posterior, Normal with gain Σ(τ² + Σ)⁻¹, at every point."""
+    seen, covariance = seen_by(view)
+    mu, tau = 90.0, 25.0
+    inverse = np.linalg.inv(tau**2 * np.eye(8) + covariance)
+    peak = covariance @ inverse @ (seen.released - mu)
+    spread = covariance - covariance @ inverse @ covariance
+    evidence = multivariate_normal(np.full(8, mu), tau**2 * np.eye(8) + covariance)
+    step = np.array([3.0, -2, -1, 0, 4, 1, -5, 0])
+    for noise, square in ((peak, 0.0), (peak + step, step @ np.linalg.pinv(spread) @ step)):
+        log_spread = np.log(2 * np.pi * np.linalg.eigvalsh(spread)[2:]).sum()  # d = 6
+        expected = evidence.logpdf(seen.released) - 0.5 * (square + log_spread)
+        found = joint(latent_counts.model, {"q_noise": noise}, seen, prior=dist.Normal(mu, tau))
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_positive_counts_two_releases_and_laplace_noise(joint):
+    """Differences of the log joint, where normalisers cancel."""
+    seen, _ = seen_by("conditioned", "laplace", 6.0)
+    again, _ = seen_by("imaged", "normal", 9.0, seed=2)
+    found, wanted = [], []
+    for q, level, spread in (
+        (TRUE, 4.5, 0.3),
+        (TRUE + np.array([4.0, -4, 1, -1, 0, 2, -5, 3]), 4.7, 0.5),
+    ):
+        values = {"q": q, "level": level, "spread": spread}
+        found.append(joint(latent_counts.model, values, seen, again, typical=TYPICAL))
+        log_p = norm.logpdf(level, np.log(TYPICAL), 1) + halfnorm.logpdf(spread)
+        log_p += lognorm.logpdf(q, spread, scale=np.exp(level)).sum()
+        log_p -= np.abs(seen.released - q).sum() / 6.0
+        wanted.append(log_p - 0.5 * np.sum((again.released - q) ** 2) / 9.0**2)
+    np.testing.assert_allclose(found[0] - found[1], wanted[0] - wanted[1], rtol=1e-9)
+
+
+def test_simulated_counts_are_whole_where_the_noise_is(key):
     inv = two_groups()
-    with jax.enable_x64(True):
-        _, released = latent_counts.simulate(key, inv, SCALE, mean=100.0, spread=20.0, view=view)
-        law = latent_counts.noise_law(0.0, SCALE, inv, view)
-        covariance = np.asarray(law.covariance_matrix)
-        mu, tau = 90.0, 25.0
-        gain = covariance @ np.linalg.inv(tau**2 * np.eye(8) + covariance)
-        peak = jnp.asarray(gain @ (np.asarray(released) - mu))
-        values = {"mu": jnp.asarray(mu), "tau": jnp.asarray(tau), "noise": peak}
-        joint, _ = log_density(
-            latent_counts.model, (released, inv, SCALE), {"typical": TYPICAL, "view": view}, values
-        )
-    spread = np.linalg.eigvalsh(covariance - gain @ covariance)[2:]  # two totals: d = 6
-    log_peak = -0.5 * np.sum(np.log(2 * np.pi * spread))
-    prior = norm(TYPICAL, TYPICAL).logpdf(mu) + halfnorm(scale=TYPICAL).logpdf(tau)
-    expected = prior + evidence(np.asarray(released), covariance, mu, tau) + log_peak
-    np.testing.assert_allclose(joint, expected, rtol=1e-9)
+    mechanism = cdp.Mechanism("conditioned", "discrete-laplace", 4.0, inv)
+    truth, released = latent_counts.simulate(key, mechanism, typical=TYPICAL)
+    for table in (truth["q"], released):
+        assert table.shape == (8,) and np.all(np.asarray(table) == np.rint(table))
+    assert np.all(inv.evaluate(released) == inv.evaluate(truth["q"]))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("view", VIEWS)
-def test_nuts_finds_the_posterior_and_keeps_the_totals(view, key):
-    inv = two_groups()
-    to_simulate, to_fit = jax.random.split(key)
+def test_nuts_finds_the_posterior_and_keeps_the_totals(key):
+    seen, covariance = seen_by("max-entropy")
+
+    def model():
+        mu = numpyro.sample("mu", dist.Normal(TYPICAL, TYPICAL))
+        tau = numpyro.sample("tau", dist.HalfNormal(TYPICAL))
+        seen.latent("q", dist.Normal(mu, tau))
+
     with jax.enable_x64(True):
-        truth, released = latent_counts.simulate(
-            to_simulate, inv, SCALE, mean=100.0, spread=20.0, view=view
-        )
-        mcmc = latent_counts.fit(
-            to_fit, released, inv, SCALE, typical=TYPICAL, view=view, num_samples=1000
-        )
-        draws = {name: np.asarray(values) for name, values in mcmc.get_samples().items()}
-        law = latent_counts.noise_law(0.0, SCALE, inv, view)
-        exact = on_grid(np.asarray(released), np.asarray(law.covariance_matrix))
-        off = np.asarray(inv.evaluate(draws["truth"]) / inv.evaluate(truth) - 1)
-    assert np.max(np.abs(off)) < 1e-12
-    for name, (mean, sd) in exact.items():
-        # 1000 draws of NUTS are worth at least 150 independent ones here: 5 standard errors
+        mcmc = fitting.fit(key, model, num_samples=1000)
+        draws = {name: np.asarray(x) for name, x in mcmc.get_samples().items()}
+        off = np.asarray(two_groups().evaluate(jnp.asarray(draws["q"] - seen.released)))
+        diverging = int(mcmc.get_extra_fields()["diverging"].sum())
+    assert diverging == 0 and np.max(np.abs(off)) < 1e-10
+    for name, (mean, sd) in on_grid(seen.released, covariance).items():
+        # 2000 draws of NUTS are worth at least 150 independent ones here: 5 standard errors
         assert abs(draws[name].mean() - mean) < 5 * sd / np.sqrt(150), name
-
-
-def test_an_unknown_view_is_named():
-    with pytest.raises(ValueError, match="`view` must be one of max-entropy, conditioned, imaged"):
-        latent_counts.noise_law(0.0, 1.0, two_groups(), "projected")  # pyright: ignore

@@ -1,0 +1,21 @@
+"""What tests of models share: a joint density in float64, at named values."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from numpyro.infer.util import log_density
+
+
+@pytest.fixture
+def joint() -> Callable[..., float]:
+    """`joint(model, values, *args, **kwargs)`: log density, where sites that are not named fail."""
+
+    def log_joint(model: Any, values: dict[str, Any], *args: Any, **kwargs: Any) -> float:
+        with jax.enable_x64(True):
+            at = {name: jnp.asarray(x, jnp.float64) for name, x in values.items()}
+            return float(log_density(model, args, kwargs, at)[0])
+
+    return log_joint
