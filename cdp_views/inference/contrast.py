@@ -68,8 +68,7 @@ def naive_and_aware(
         >>> bool(found["coverage90"].sel(analysis="naive", site="mu") < 0.5)
         True
 
-    Reference: [TV] is about mechanisms, not about this; coverage with clustered standard errors,
-    Cameron and Miller 2015.
+    Reference: Cameron and Miller 2015, §II (standard errors clustered by release).
     """
     if repetitions < 2:
         raise ValueError(
