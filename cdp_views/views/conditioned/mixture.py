@@ -1,7 +1,7 @@
 """Conditioned Student-t, logistic and other scale mixtures, and any of them at a given total."""
 
 import warnings
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, final
 
 import jax
@@ -273,9 +273,28 @@ def _exact_nodes(groups: Any, mixing: Mixing, scale: Any, shift: Any) -> Nodes:
 def omega_nodes(groups: Any, mixing: Mixing, scale: Array, shift: Any) -> Nodes:
     """The quadrature of concrete numbers, compiled for this mixing law."""
     tau = None if shift is None else groups.evaluate(shift)
-    c = _c(groups, scale)
-    run = jax.jit(lambda c, tau: omega.quadrature(mixing, c, groups.segments, tau))
-    return run(c, tau)
+    leaves, shape = jax.tree.flatten(mixing)
+    law = tuple((np.shape(leaf), np.asarray(leaf).tobytes()) for leaf in leaves)
+    return _compiled(_Same(groups), _Same(mixing, (shape, law)))(_c(groups, scale), tau)
+
+
+class _Same:
+    """What is one thing to a cache: an object, or all that have the same key."""
+
+    def __init__(self, it: Any, key: Any = None) -> None:
+        self.it, self.key = it, (id(it) if key is None else key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+# calibration asks for one law and its totals at many scales; what is kept is held, so ids stay good
+@lru_cache(maxsize=16)
+def _compiled(groups: _Same, mixing: _Same) -> Any:
+    return jax.jit(lambda c, tau: omega.quadrature(mixing.it, c, groups.it.segments, tau))
 
 
 def _require_accurate(nodes: Nodes, mixing: Mixing) -> None:

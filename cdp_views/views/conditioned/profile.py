@@ -90,7 +90,9 @@ def _by_law(blocks: "_Blocks", m: int) -> ByLaw:
         # every part loses no more than one free cell of the same supremum, `many` excepted; two of
         # a total no more than two free cells, times how much likelier what is seen of them is
         alone = two_cells(epsilon, *shifts[laws].T)
-        return np.minimum(alone, share[laws] * two_cells(epsilon, *free[laws].T))
+        known = np.isfinite(share[laws])
+        seen = np.where(known, share[laws], 1.0) * two_cells(epsilon, *free[laws].T)
+        return np.where(known, np.minimum(alone, seen), alone)
 
     return ByLaw(
         [partial(_profile, [parts[i] for i in own], groups) for own in members],
