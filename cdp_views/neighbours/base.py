@@ -25,7 +25,8 @@ class Neighbours(ABC):
 
     by_norm: ClassVar[bool] = False
     """Whether the shortlist is proved worst only for what is a norm of v: μ of Normal noise, and
-    pure ε. A profile δ(ε) that no norm orders must then be bounded from pure ε alone."""
+    pure ε of Laplace noise. A profile δ(ε) that no norm orders must then be bounded from pure ε
+    alone, and pure ε that is none from `beyond`."""
 
     by_block: ClassVar[bool] = False
     """Whether every difference is made of moves e_i − e_j within blocks, at most one in each group:
@@ -89,6 +90,17 @@ class Neighbours(ABC):
                 "differences(V), or use equal scales."
             )
         return found.differences
+
+    def beyond(
+        self, differences: sparse.csr_array, law: Callable[[sparse.csr_array], Any]
+    ) -> float:
+        """What pure ε of a difference that is not among these can reach, −∞ where they hold it.
+
+        Args:
+          differences: (m, n) as `worst` or `seen_by` found them.
+          law: differences ↦ `Loss` of each.
+        """
+        return -np.inf
 
     @abstractmethod
     def seen_by(self, query: sparse.csr_array) -> sparse.csr_array:

@@ -8,8 +8,11 @@ import numpy as np
 from scipy import sparse
 
 from cdp_views.neighbours._arguments import whole
-from cdp_views.neighbours.base import Neighbours
+from cdp_views.neighbours.additive import order_of
+from cdp_views.neighbours.base import Neighbours, check_exposure
 from cdp_views.neighbours.relocations import Relocations, relocations
+
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +43,47 @@ class Households(Neighbours):
     def worst(
         self, exposure: np.ndarray, law: Callable[[sparse.csr_array], Any]
     ) -> sparse.csr_array:
-        return self.moves.worst(exposure, law)
+        """As `shortlist`; where losses are no norm, also members who share no cell."""
+        together = self.moves.worst(exposure, law)
+        if order_of(law, sparse.csr_array(together[[0]])) == "unknown":
+            return together
+        if self._largest(law(together)) >= self.beyond(together, law) * (1 - _ROUNDING):
+            return together
+        return sparse.csr_array(sparse.vstack([together, self._apart(exposure, law)]))
+
+    @override
+    def beyond(
+        self, differences: sparse.csr_array, law: Callable[[sparse.csr_array], Any]
+    ) -> float:
+        """k times what one member loses (group privacy): all of them together, if a norm orders."""
+        alone = np.flatnonzero(abs(differences).max(axis=1).toarray().ravel() == self.members)
+        return self.members * self._largest(
+            law(sparse.csr_array(differences[alone] / self.members))
+        )
+
+    def _largest(self, law: Any) -> float:
+        """Pure ε, 0 where that is infinite: then μ or ρ order, which are of norms."""
+        sup = float(np.max(law.sup))
+        return sup if np.isfinite(sup) else 0.0
+
+    def _apart(
+        self, exposure: np.ndarray, law: Callable[[sparse.csr_array], Any]
+    ) -> sparse.csr_array:
+        """(1, n) members along pairs of different cells, those that lose most."""
+        cells, labels = self.moves.cells, self.moves.labels
+        order = np.lexsort((-check_exposure(exposure, self.n)[cells], labels))
+        size = np.bincount(labels)
+        place = np.arange(len(order)) - (np.cumsum(size) - size)[labels[order]]
+        left = size[labels[order]] - place
+        first = np.flatnonzero((place % 2 == 0) & (left > 1) & (place < 2 * self.members))
+        first = first[np.argsort(place[first], kind="stable")]  # of many groups before many of one
+        columns = cells[np.stack([order[first], order[first + 1]], axis=1)]
+        entries, starts = np.tile([1.0, -1.0], len(first)), np.arange(0, columns.size + 1, 2)
+        shape = (len(first), self.n)
+        loss = law(sparse.csr_array((entries, columns.ravel(), starts), shape=shape)).sup
+        kept = columns[np.argsort(-np.asarray(loss), kind="stable")[: self.members]]
+        row = (np.tile([1.0, -1.0], len(kept)), kept.ravel(), np.array([0, kept.size]))
+        return sparse.csr_array(row, shape=(1, self.n))
 
     @override
     def seen_by(self, query: sparse.csr_array) -> sparse.csr_array:
@@ -73,8 +116,12 @@ def households(inv: Any, *, size: int) -> Households:
     For other profiles δ(ε) it is not proved, and members who move in different groups may be told
     apart better at small ε. What holds there: δ(ε) of |L| ≤ pure ε (Kairouz, Oh and Viswanath
     2015), and by passing from one member to the next, δ_k(ε) ≤ Σ_{t<k} e^{tε/k} δ₁(ε/k), δ₁ that of
-    `relocations`. `privacy_loss` gives the former, as a bound. Pure ε of noise that is no norm of v
-    (Student-t, logistic) is at most k times that of one relocation.
+    `relocations`. `privacy_loss` gives the former, as a bound.
+
+    Pure ε that is no norm of v, as of Student-t noise, whose loss flattens, is larger for members
+    who part. It is at most k times that of one relocation, in whatever noise: |L| of each step
+    from one member to the next adds up. `privacy_loss` gives that, as a bound; or as exact where
+    members who share no cell reach it.
 
     Args:
       inv: an invariant.

@@ -18,6 +18,8 @@ from cdp_views.privacy.pairs import Pairs
 from cdp_views.privacy.result import PrivacyLoss
 from cdp_views.privacy.worst import name_difference
 
+_ROUNDING = 1e-12
+
 
 def privacy_loss(
     view: Any,
@@ -103,7 +105,8 @@ def privacy_loss(
             if key is None or query is not None:
                 raise reason from None
     if law is not None and neighbours.by_norm:
-        law = _of_norm(law)
+        beyond = neighbours.beyond(differences, lambda v: view.loss(v, query=query))
+        law = _of_norm(law, beyond)
     law, every, rows, scope = _law(view, differences, law, query, key, draws)
     worst = name_difference(differences, int(rows[_worst(law)]), inv)
     if rest is not None and law.kind != "estimate":
@@ -236,12 +239,19 @@ def _pure(law: Loss) -> Loss:
     return law if law.additive() is not None else BoundedLoss(law.sup, law.sup_kind)
 
 
-def _of_norm(law: Loss) -> Loss:
-    """What is proved from pure ε or ρ alone: the worst by a norm is worst in these, not in all."""
-    if law.additive() is not None:
-        return law
+def _of_norm(law: Loss, beyond: float) -> Loss:
+    """What is proved from pure ε or ρ alone: the worst by a norm is worst in these, not in all.
+
+    Pure ε that is no norm may be larger elsewhere: the largest then stands for what is `beyond`.
+    """
     rho = getattr(law, "rho", None)
-    return BoundedLoss(law.sup, law.sup_kind) if rho is None else RhoLoss(rho)
+    if law.additive() is None:
+        law = BoundedLoss(law.sup, law.sup_kind) if rho is None else RhoLoss(rho)
+    if np.max(law.sup) >= beyond * (1 - _ROUNDING):
+        return law
+    sup = np.array(law.sup, dtype=float)
+    sup[np.argmax(sup)] = beyond
+    return BoundedLoss(sup, "bound")
 
 
 def _require_drawable(view: Any, differences: sparse.csr_array) -> None:

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from cdp_views._checks import UnsupportedError
 from cdp_views.noise import Mixing
 from cdp_views.noise.mixing import InverseChi, Rayleigh
 from cdp_views.noise.numerical import DoubledKolmogorov
 
 _MOST = 4_000_000  # numbers to look at
+_ROUNDING = 1e-12
 
 
 @singledispatch
@@ -44,6 +46,41 @@ def student_supremum(df: Any, a: np.ndarray) -> np.ndarray:
     1 + a/x = e^{2θ} for a = 2√ν sinh θ.
     """
     return (df + 1) * np.arcsinh(np.abs(a) / (2 * np.sqrt(df)))
+
+
+@singledispatch
+def cell_exposure(_mixing: Mixing, rate: np.ndarray) -> np.ndarray:
+    """(n,) numbers that order the cells by what they give away, from 1/scale (n,)."""
+    return rate
+
+
+@cell_exposure.register
+def _(mixing: InverseChi, rate: np.ndarray) -> np.ndarray:
+    return student_exposure(mixing.df, rate)
+
+
+def student_exposure(df: Any, rate: np.ndarray) -> np.ndarray:
+    """(n,) 1/scale where all cells have one ν, else S(1), if that orders them at every change.
+
+    S(v) = (ν + 1) asinh(v/2λ√ν) has the slope 1/√(1/a² + v²/(ν + 1)²), a = (ν + 1)/2λ√ν. So of two
+    cells one has the larger S, and the larger S(w) − S(v), w > v, for all v if it has the larger a
+    and ν, and only then. Where all cells are ordered so, whatever is proved of the most exposed
+    cells from S growing with 1/λ holds for S(1), which increases in a and in ν.
+
+    Raises:
+      UnsupportedError: a and ν order two cells otherwise: then it depends on v which is worse.
+    """
+    df = np.broadcast_to(np.ravel(np.asarray(df, np.float64)), rate.shape)
+    if np.all(df == df[0]):
+        return rate
+    a = (df + 1) * rate / (2 * np.sqrt(df))
+    order = np.lexsort((a, df))
+    if np.any(np.maximum.accumulate(a[order]) > a[order] * (1 + _ROUNDING)):
+        raise UnsupportedError(
+            "`df` and `scale` of Student-t noise differ so that no order of the cells tells which "
+            "are protected least. Name the differences(V) to try, or use one df."
+        )
+    return student_supremum(df, rate)
 
 
 def along_fibre(

@@ -1,11 +1,15 @@
 """Households against every choice of their members' moves."""
 
 from itertools import combinations_with_replacement, permutations
+from types import SimpleNamespace
 
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 from scipy import sparse
 
+import cdp_views as cdp
+from cdp_views.loss import BoundedLoss
 from cdp_views.neighbours import households, relocations
 
 from .dense import conditioned, fibre, imaged, invariant, laplace, normal, value
@@ -40,15 +44,95 @@ def test_all_members_along_the_worst_pair_are_the_worst_in_every_view(k, weights
             assert value(law, found) == pytest.approx(value(law, every), rel=1e-9)
 
 
+def student(inv, scale, df=3.0):
+    """A view of independent Student-t noise, of which pure ε is all that is known: Σ S(v_i)."""
+
+    def loss(rows, query=None):
+        a = abs(rows).toarray() / scale
+        return BoundedLoss(np.sum((df + 1) * np.arcsinh(a / (2 * np.sqrt(df))), axis=1))
+
+    return SimpleNamespace(invariant=inv, exposure=1 / scale, loss=loss)
+
+
+VIEWS = {
+    "independent": student,
+    "imaged": lambda inv, scale: cdp.Imaged(dist.StudentT(3.0, np.zeros(inv.n), scale), inv),
+    "cheapest": lambda inv, scale: cdp.Imaged(
+        dist.StudentT(3.0, np.zeros(inv.n), scale), inv, metric="l1"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("labels", [[0, 0, 0, 1, 1, 1], [0] * 5, [0] * 3], ids=str)
+@pytest.mark.parametrize("spread", [0.0, 0.1, 0.4])
+def test_losses_that_flatten_are_larger_for_members_who_part(name, labels, spread):
+    inv = cdp.totals(labels)
+    scale = 1 + spread * np.arange(inv.n)
+    view = VIEWS[name](inv, scale)
+    truth = view.loss(sparse.csr_array(every_household(inv, 2))).sup.max()
+    together = view.loss(households(inv, size=2).shortlist(1 / scale)).sup.max()
+    got = cdp.privacy_loss(view, households(inv, size=2))
+    one = cdp.privacy_loss(view, relocations(inv)).pure_epsilon
+    assert together <= truth <= got.pure_epsilon * (1 + 1e-12)
+    assert got.pure_epsilon == pytest.approx(2 * one, rel=1e-12)
+    attained = spread == 0 and inv.n > 3
+    assert attained <= (together < 0.99 * truth)
+    assert got.pure_kind == ("exact" if attained and name == "independent" else "bound")
+    if attained:
+        worst = np.zeros((1, inv.n))
+        worst[0, list(got.worst.cells)] = got.worst.values
+        assert view.loss(sparse.csr_array(worst)).sup[0] == pytest.approx(truth, rel=1e-12)
+    assert got.by_pair()["pure_epsilon"].max() == got.pure_epsilon
+
+
+def test_four_members_and_the_closed_form():
+    # no cell of either group twice: 8 S(1)
+    inv = cdp.totals([0] * 4 + [1] * 5)
+    got = cdp.privacy_loss(student(inv, np.ones(9), 2.0), households(inv, size=4))
+    assert got.pure_epsilon == pytest.approx(8 * 3 * np.arcsinh(1 / np.sqrt(8)), rel=1e-12)
+    assert got.pure_kind == "exact"
+    assert got.worst.cells == (0, 1, 2, 3, 4, 5, 6, 7)
+
+
+def test_the_scale_follows():
+    inv = cdp.totals([0] * 3 + [1] * 3)
+    nb = households(inv, size=2)
+    got = cdp.privacy_loss(student(inv, np.ones(6)), nb)
+    assert (got.pure_epsilon, got.pure_kind) == (pytest.approx(4.556945, abs=1e-6), "exact")
+
+    def view(scale):
+        return cdp.Imaged(dist.StudentT(3.0, np.zeros(6), scale), inv)
+
+    scale = float(cdp.calibrate(view, nb, epsilon=2.0))
+    assert 16 * np.arcsinh(1 / (2 * np.sqrt(3) * scale)) == pytest.approx(2.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("view", [cdp.Conditioned, cdp.Imaged])
+@pytest.mark.parametrize(
+    "base",
+    [
+        dist.Laplace(np.zeros(5), 1 + np.arange(5.0)),
+        dist.Logistic(np.zeros(5), 1 + np.arange(5.0)),
+        cdp.DiscreteLaplace(np.zeros(5, int), 2.0),
+    ],
+    ids=lambda base: type(base).__name__,
+)
+def test_norms_stay_as_they_were(view, base):
+    if view is cdp.Conditioned and isinstance(base, dist.Logistic):
+        return  # compiles a quadrature; its loss is that of Laplace noise
+    inv = cdp.totals([0, 0, 0, 1, 1])
+    made = view(base, inv)
+    got = cdp.privacy_loss(made, households(inv, size=2))
+    every = made.loss(sparse.csr_array(every_household(inv, 2)))
+    assert got.pure_epsilon == pytest.approx(every.sup.max(), rel=1e-12)
+    assert got.pure_kind == every.sup_kind and len(got.worst.cells) == 2
+
+
 def test_the_proof_is_of_norms_only():
     nb = households(invariant([0, 0, 0]), size=2)
     assert nb.by_norm and nb.keeps_totals
     assert not relocations(invariant([0, 0])).by_norm
-    # a loss that saturates, as of Student-t noise, is larger for members who part
-    saturating = np.log1p
-    together = saturating(np.abs(nb.shortlist(np.ones(3)).toarray()).astype(float)).sum()
-    apart = saturating(np.abs([2.0, -1, -1])).sum()
-    assert apart > together
 
 
 def test_a_query_and_other_totals():

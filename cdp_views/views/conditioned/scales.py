@@ -15,6 +15,7 @@ from cdp_views.noise import Mixing
 from cdp_views.support import AffineSubspace
 from cdp_views.views._common import proper
 from cdp_views.views._mixture import RandomScales, disjoint, host_scale, is_disjoint
+from cdp_views.views._suprema import cell_exposure
 from cdp_views.views.conditioned import characteristic as law_of
 from cdp_views.views.conditioned import supremum
 from cdp_views.views.conditioned.supremum import Supremum
@@ -65,6 +66,11 @@ class ConditionedScales(RandomScales):
     def fixed_totals(self) -> bool:
         """Whether `total=` fixed the totals in advance, so that they say nothing about the data."""
         return self.shift is not None
+
+    @property
+    def exposure(self) -> np.ndarray:
+        """1/scale (n,), or of Student-t noise of several df what orders the cells: S(1)."""
+        return cell_exposure(self.mixing, super().exposure)
 
     def loss(self, differences: sparse.csr_array, query: Any = None) -> BoundedLoss:
         """The largest loss of every difference v, as `supremum` says.

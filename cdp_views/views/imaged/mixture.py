@@ -18,7 +18,7 @@ from cdp_views.precision.along import kept_apart, log_integral_along
 from cdp_views.views._common import proper
 from cdp_views.views._mixture import host_scale
 from cdp_views.views._pushed import PushedView
-from cdp_views.views._suprema import along_fibre, by_row, student_supremum
+from cdp_views.views._suprema import along_fibre, by_row, student_exposure, student_supremum
 from cdp_views.views.imaged import fibre as fibre
 from cdp_views.views.imaged import moves as moves
 from cdp_views.views.imaged.laplace import fibre_sup
@@ -191,6 +191,11 @@ class ImagedStudentT(ImagedMixture):
 
     def width(self) -> Any:
         return jnp.sqrt(self.unit.df)
+
+    @property
+    def exposure(self) -> np.ndarray:
+        """1/scale (n,), or where several df are in use what orders the cells: S(1)."""
+        return student_exposure(self.unit.df, super().exposure)
 
     def _cell_supremum(self, a: np.ndarray, cells: np.ndarray) -> np.ndarray:
         df = np.asarray(self.unit.df, np.float64)
