@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from cdp_views._pairs import exponential_and_normal, two_exponentials
+from cdp_views._pairs import (
+    SPARE_BITS,
+    exponential_and_bits,
+    exponential_and_normal,
+    two_exponentials,
+)
 
 SHAPE = (2, 60_001)  # odd, and more than one row
 LAWS = {
@@ -47,6 +52,20 @@ def test_both_numbers_have_their_law_and_are_independent(case, precision, key):
     assert independence(pair[1], np.abs(np.asarray(pair[1]) - np.median(pair[1]))) < 1e-6
     # nor does a cell know its neighbour's numbers
     assert independence(np.asarray(pair[0]).ravel()[:-1], np.asarray(pair[1]).ravel()[1:]) > 1e-6
+
+
+@pytest.mark.parametrize("implementation", ["threefry2x32", "rbg"])
+def test_an_exponential_and_spare_bits(precision, implementation):
+    """Every bit is fair, and knows neither the exponential nor another bit."""
+    key = jax.random.key(5, impl=implementation)
+    e, bits = exponential_and_bits(key, SHAPE)
+    assert e.dtype == precision and p_value(e, "expon") > 1e-6
+    assert independence(e, bits + np.random.default_rng(0).random(SHAPE)) > 1e-6
+    signs = 2.0 * ((np.asarray(bits).ravel() >> np.arange(SPARE_BITS)[:, None]) & 1) - 1
+    assert np.asarray(bits).max() < 2**SPARE_BITS
+    alike = signs @ signs.T / signs.shape[1] - np.eye(SPARE_BITS)
+    assert np.abs(alike).max() <= 5 / np.sqrt(signs.shape[1])
+    assert np.abs(signs.mean(1)).max() <= 5 / np.sqrt(signs.shape[1])
 
 
 def test_the_tails_are_there(key):

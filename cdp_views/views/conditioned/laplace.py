@@ -11,7 +11,8 @@ from scipy import sparse
 
 from cdp_views import _checks
 from cdp_views._float64 import float64, in_float64
-from cdp_views._pairs import exponential_and_normal, two_exponentials
+from cdp_views._lanes import Lanes
+from cdp_views._pairs import exponential_and_normal
 from cdp_views._segments import once
 from cdp_views.deviation import LaplaceDeviation
 from cdp_views.invariants import Totals
@@ -33,6 +34,7 @@ from cdp_views.views._mixture import (
     squared_unit_scales,
 )
 from cdp_views.views.conditioned.profile import conditioned_profile
+from cdp_views.views.conditioned.signs import draw_alike
 
 
 class ConditionedLaplace(MixtureView):
@@ -45,8 +47,8 @@ class ConditionedLaplace(MixtureView):
 
     kind = "conditioned"
     defined_everywhere = True
-    pytree_data_fields = ("log_normalizer",)
-    pytree_aux_fields = ("nodes",)
+    pytree_data_fields = ("log_normalizer", "lanes")
+    pytree_aux_fields = ("nodes", "has_free_cells")
 
     def __init__(self, invariant: Any, loc: Any, scale: Any, *args: Any, **kwargs: Any) -> None:
         groups = disjoint(invariant)
@@ -61,19 +63,25 @@ class ConditionedLaplace(MixtureView):
             self.log_normalizer = log_normalizer(
                 groups, jnp.asarray(proper(scale)), alike, self.nodes
             )
+        self.lanes = Lanes.of(groups.segments) if alike else None
+        member = groups.segments.member
+        # kept apart from the arrays: a compiled draw must know it to leave their noise out
+        self.has_free_cells = not (_checks.is_concrete(member) and bool(np.all(np.asarray(member))))
         super().__init__(invariant, loc, scale, *args, **kwargs)
 
     def sample_noise(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         shape = self.shape(sample_shape)
-        draw = _draw_alike if self.alike else _draw_by_omega
-        noise = draw(key, self.groups, jnp.asarray(self.scale), shape)
+        if self.lanes is None:
+            noise = _draw_by_omega(key, self.groups, jnp.asarray(self.scale), shape)
+        else:
+            noise = draw_alike(key, self.groups, self.lanes, jnp.asarray(self.scale), shape)
         return self._free_cells(key, noise)
 
     def _free_cells(self, key: Array, noise: Array) -> Array:
+        if not self.has_free_cells:
+            return noise
         member = self.groups.segments.member
         free = jax.random.laplace(jax.random.fold_in(key, 1), noise.shape, noise.dtype)
-        if _checks.is_concrete(member) and bool(np.all(np.asarray(member))):
-            return noise
         return jnp.where(member, noise, scale_like(self, noise.dtype) * free)
 
     def _log_density(self, noise: Array) -> Array:
@@ -192,30 +200,6 @@ def _c(groups: Any, scale: Array) -> Array:
 def _second(scale: Array, ct: Array) -> Array:
     """−φ″/φ of a Laplace characteristic function φ(t) = 1/(1 + c²t²)."""
     return 2 * scale**2 * (1 - 3 * ct**2) / (1 + ct**2) ** 2
-
-
-def _draw_alike(key: Array, groups: Any, scale: Array, shape: tuple[int, ...]) -> Array:
-    """Equal scales: X = S(d − d′), S ~ Gamma(2m−1, λ/2), d and d′ ~ Dirichlet(1_m).
-
-    With d = E/ΣE and d′ = E′/ΣE′ for exponentials, ΣE + ΣE′ ~ Gamma(2m) is independent of both,
-    and times U^{1/(2m−1)} it is Gamma(2m−1): no gamma sampler is needed.
-    """
-    seg = groups.segments
-    one, two = jax.random.split(key)
-    e, f = once(two_exponentials(one, shape))
-    sum_e, sum_f = seg.accumulate(lambda e, f: (e, f), (e, f))
-    m = seg.sizes.astype(e.dtype)
-    u = jax.random.uniform(two, sum_e.shape, minval=jnp.finfo(e.dtype).tiny)
-    size = (sum_e + sum_f) * u ** (1 / (2 * m - 1)) * (jnp.asarray(scale, e.dtype) / 2)
-    rise, fall = size / sum_e, size / sum_f
-    # only rounding is left to take off: the sums' own errors times the noise
-    error = seg.accumulate(_difference, (e, f), (rise, fall)) / m
-    x = _difference(e, f, seg.spread(rise), seg.spread(fall)) - seg.spread(error)
-    return x if groups.weights is None else jnp.sign(groups._weights_like(x.dtype)) * x
-
-
-def _difference(e: Array, f: Array, rise: Array, fall: Array) -> Array:
-    return e * rise - f * fall
 
 
 def _draw_by_omega(key: Array, groups: Any, scale: Array, shape: tuple[int, ...]) -> Array:
