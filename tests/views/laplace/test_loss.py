@@ -292,6 +292,20 @@ def test_one_law_is_worked_out_once_and_the_dominated_are_left_out():
     assert (grid.max(axis=1) == grid[:, law.frontier()].max(axis=1)).all()
 
 
+def test_caps_of_laws_of_every_kind_lie_above_them():
+    """One pair, a cell in no group, two such cells, a pair and a cell: none is lost to NaN."""
+    inv = cdp.totals([0, 0, 0, 1, 1, 1, None, None], missing="free")
+    v = np.zeros((5, 8))
+    v[0, [0, 1]] = v[1, [3, 5]] = v[3, [0, 1]] = [1, -1]
+    v[2, 6] = v[3, 6] = v[4, 6] = v[4, 7] = 1
+    scale = np.linspace(1, 2, 8)
+    law = cdp.Conditioned(dist.Laplace(np.zeros(8), scale), inv).loss(csr_array(v))
+    by, grid = law.profile.profile, np.linspace(0, 1, 5)[:, None]
+    caps = by.cap(grid, np.arange(len(by.makers)))[:, by.law]
+    assert np.all(law.delta(grid) <= caps * (1 + 1e-8))
+    assert 3 in law.frontier()  # of the largest supremum
+
+
 @pytest.mark.parametrize("kind", ["conditioned", "imaged"])
 def test_only_what_is_exact_is_answered(kind):
     view, v = plain(kind, 3, 1.0), csr_array(np.array([[1.0, -1, 0]]))
