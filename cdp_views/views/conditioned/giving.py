@@ -84,10 +84,15 @@ def _largest(view: Any, slope: np.ndarray) -> float:
 
 
 @in_float64
+def ratio_draws(view: Any) -> np.ndarray:
+    """The draws behind `log_ratio`, made once for every view."""
+    return _sampler(view, _RATIO_DRAWS // (4 if view.sweeps else 1))(jax.random.key(1))
+
+
+@in_float64
 def log_ratio(view: Any, differences: Any) -> tuple[np.ndarray, np.ndarray]:
     """log Z(q + v)/Z(q) of every row v (m, n), as E p(X − v)/p(X), and its standard error."""
-    size = _RATIO_DRAWS // (4 if view.sweeps else 1)
-    x = float64(_sampler(view, size)(jax.random.key(1)))
+    x = float64(view._ratio_draws)
     here, found = _log_base(view, x), []
     for v in _rows(differences):
         w = _log_base(view, x - float64(v)) - here

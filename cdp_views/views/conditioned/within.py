@@ -334,5 +334,9 @@ class ConditionedWithin(dist.Distribution):
         """log Z(q + v)/Z(q) of every row v (m, n), and its standard error."""
         return giving.log_ratio(self, differences)
 
+    @cached_property
+    def _ratio_draws(self) -> np.ndarray:
+        return giving.ratio_draws(self)
+
     def _one(self, what: str) -> Any:
         return self.scale
