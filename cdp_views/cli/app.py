@@ -119,7 +119,7 @@ def compare(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Folder for comparison.csv, comparison.png and noise.nc."),
+        typer.Option(metavar="DIR", help="Folder for comparison.csv, two figures and noise.nc."),
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace these files in the folder.")

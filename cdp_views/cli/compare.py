@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _DRAWS, _FILE = 200, 2**25  # draws, and numbers (256 MiB), unless asked for more
 NOISES = ("normal", "laplace")
-FILES = ("comparison.csv", "comparison.png", "noise.nc")
+FILES = ("comparison.csv", "comparison.png", "profiles.png", "noise.nc")
 
 
 @final
@@ -209,8 +209,13 @@ def _write(comparison: "Comparison", out: Path, seed: int) -> tuple["Comparison"
     notes = []
     if _installed("matplotlib"):
         writers["comparison.png"] = lambda path: write_figure(comparison.plot(), path)
+        if comparison.losses:
+            writers["profiles.png"] = lambda path: write_figure(comparison.plot_profiles(), path)
     else:
-        notes.append("comparison.png is left out: pip install 'cdp-views[plot]' to get it.")
+        notes.append(
+            "comparison.png and profiles.png are left out: pip install 'cdp-views[plot]' to get "
+            "them."
+        )
     if "noise" not in comparison.dataset:
         pass
     elif _installed("h5netcdf"):

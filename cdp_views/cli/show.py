@@ -3,7 +3,7 @@
 import shutil
 import sys
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -78,7 +78,7 @@ def _mechanisms(table: "pd.DataFrame", *, entropy: bool) -> "Table":
             out.add_row(
                 "".join((names if several else [scales])[place : place + 1]),
                 row["view"],
-                row["guarantee"],
+                _guarantee(row),
                 row["kind"],
                 percent(row["guess_rate"], row["guess_rate_stderr"]),
                 _number(row["scale"]),
@@ -95,6 +95,12 @@ def _mechanisms(table: "pd.DataFrame", *, entropy: bool) -> "Table":
         out.add_section()
     assert isinstance(out, Table)
     return out
+
+
+def _guarantee(row: dict[str, Any]) -> str:
+    """What is proved: of one cell alone where nothing is of all."""
+    one = row.get("one_cell_epsilon", np.nan)
+    return row["guarantee"] + ("" if np.isnan(one) else f"; of one cell ε = {one:g}")
 
 
 def _relative(table: "pd.DataFrame") -> "Table":

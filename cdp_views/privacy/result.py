@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from cdp_views._checks import UnsupportedError
 from cdp_views.loss import Loss
@@ -151,6 +152,20 @@ class PrivacyLoss:
     def delta_stderr(self, epsilon: float) -> float | None:
         """Standard error of `delta(epsilon)` where it is estimated, else None."""
         return _beside(self.law.delta_stderr(epsilon), self.law.delta(epsilon))
+
+    def delta_band(self, epsilon: float, *, level: float = 0.99) -> tuple[float, float]:
+        """Ends that hold δ(ε): of an estimate with probability `level`, else for certain.
+
+        Of a bound, 0 and δ(ε). The largest over the differences that were estimated.
+        """
+        band = getattr(self.law, "delta_band", None)
+        if band is None:
+            value = self.delta(epsilon)
+            half = float(-ndtri((1 - level) / 2)) * (self.delta_stderr(epsilon) or 0.0)
+            low = 0.0 if self.kind == "bound" else value - half
+            return max(low, 0.0), min(value + half, 1.0)
+        low, high = band(epsilon, level=level)
+        return _largest(low), _largest(high)
 
     def epsilon_stderr(self, delta: float) -> float | None:
         """Standard error of `epsilon(delta)` where it is estimated, else None."""

@@ -25,7 +25,6 @@ _STYLE: dict[str, dict[str, Any]] = {
 }
 _OTHER = {"color": "#CC79A7", "linewidth": 1.6}
 _DASHES: dict[str, Any] = {"exact": "-", "bound": (0, (4, 2)), "estimate": "-"}
-_BAND = 2.575829303548901  # 99 % of a Normal law lie within
 _POINTS = 201
 _FINE = 801
 
@@ -273,12 +272,7 @@ def _curves(
 
 
 def _with_band(law: "PrivacyLoss", epsilon: float) -> list[float]:
-    value = law.delta(epsilon)
-    band = getattr(law.law, "delta_band", None)
-    if band is not None:
-        return [value, *(float(np.max(end)) for end in band(epsilon, level=0.99))]
-    error = law.delta_stderr(epsilon) or 0.0
-    return [value, max(value - _BAND * error, 0.0), min(value + _BAND * error, 1.0)]
+    return [law.delta(epsilon), *law.delta_band(epsilon)]
 
 
 def _clean(ax: "Axes") -> None:

@@ -20,7 +20,7 @@ from cdp_views.study.alike import fingerprint_probes
 from cdp_views.study.comparison import Comparison
 from cdp_views.study.guess import guess_rate, kind_together
 from cdp_views.study.mechanisms import NOT_PROVED, Mechanism, mechanisms
-from cdp_views.study.request import check_budget, check_kinds, scale_patterns
+from cdp_views.study.request import EQUAL, check_budget, check_kinds, scale_patterns
 from cdp_views.study.verdict import judge
 from cdp_views.usefulness import relative_by_size, utility
 
@@ -120,7 +120,7 @@ def compare(
     free = ~np.asarray(inv.determined, dtype=bool)
     budget = (float(epsilon), float(delta), int(tables))
     notes: list[str] = []
-    results: list[tuple[dict[str, Any], xr.Dataset]] = []
+    results: list[tuple[dict[str, Any], xr.Dataset, Any]] = []
     keys = [None] * len(rows) if key is None else list(jax.random.split(key, len(rows)))
     # Inside this block JAX keeps float64, so that noise and privacy numbers have full precision.
     # It is the context of every float64 function of the library: nothing is compiled twice.
@@ -138,9 +138,9 @@ def compare(
         raise UnsupportedError("No mechanism can be compared. " + " ".join(notes))
     if progress is not None:
         progress(len(rows), len(rows), "verdict")
-    table = pd.DataFrame([row for row, _ in results])
-    dataset = _stack(table, [cells for _, cells in results], names, ~free)
-    fingerprints = [cells["fingerprint"].values for _, cells in results]
+    table = pd.DataFrame([row for row, _, _ in results])
+    dataset = _stack(table, [cells for _, cells, _ in results], names, ~free)
+    fingerprints = [cells["fingerprint"].values for _, cells, _ in results]
     notes.extend(_unmoved(inv, free))
     notes.extend(_estimated(table, inv.n))
     return Comparison(
@@ -150,6 +150,11 @@ def compare(
         determined=tuple(names[i] for i in np.flatnonzero(~free)),
         notes=tuple(notes),
         public=public,
+        losses={
+            (row["noise"], row["view"]): loss
+            for row, _, loss in results
+            if row["scales"] == EQUAL and loss is not None
+        },
     )
 
 
@@ -161,13 +166,13 @@ def _measure(
     key: Any,
     draws: int,
     public: bool,
-) -> tuple[dict[str, Any], xr.Dataset]:
-    """One row of the table and the figures of its cells."""
+) -> tuple[dict[str, Any], xr.Dataset, Any]:
+    """One row of the table, the figures of its cells, and what one table gives away."""
     # One key for each use, so that guess rates, errors and stored draws are independent.
     for_guess, for_errors, for_draws = (
         (None, None, None) if key is None else jax.random.split(key, 3)
     )
-    view, scale, privacy = _calibrated(mechanism, neighbours, budget, for_guess)
+    view, scale, privacy, loss = _calibrated(mechanism, neighbours, budget, for_guess)
     estimate: dict[str, Any] = {"public": public}
     if key is not None:
         estimate |= {"key": for_errors, "draws": _estimate_draws(free.size)}
@@ -222,13 +227,13 @@ def _measure(
             "long_name": "draws of the noise of one table, never added to counts",
             "unit": "counts",
         }
-    return row, kept
+    return row, kept, loss
 
 
 def _calibrated(
     mechanism: Mechanism, neighbours: Any, budget: tuple[float, float, int], key: Any
-) -> tuple[Any, float, dict[str, Any]]:
-    """The view that keeps the budget, its scale, and what it gives away."""
+) -> tuple[Any, float, dict[str, Any], Any]:
+    """The view that keeps the budget, its scale, what it gives away, and the law of that."""
     epsilon, delta, tables = budget
     if mechanism.pure:
         scale = calibrate(mechanism.calibrated, neighbours, epsilon=epsilon / tables)
@@ -247,18 +252,35 @@ def _calibrated(
         "guess_rate": np.nan,
         "guess_rate_stderr": np.nan,
         "guess_rate_kind": "none",
+        "one_cell_epsilon": np.nan,
     }
-    if not mechanism.proved:
-        return view, scale, privacy
-    loss = privacy_loss(view, neighbours, key=key if mechanism.pure else None)
-    privacy["kind"] = loss.pure_kind if mechanism.pure else loss.kind
+    if mechanism.proved:
+        loss = privacy_loss(view, neighbours, key=key if mechanism.pure else None)
+        privacy["kind"] = loss.pure_kind if mechanism.pure else loss.kind
+    else:
+        try:
+            loss = privacy_loss(view, neighbours, key=key)
+            privacy["one_cell_epsilon"] = tables * _of_one_cell(view, neighbours)
+        except UnsupportedError:  # totals that overlap: neither proved nor estimated
+            return view, scale, privacy, None
+        privacy["kind"] = loss.kind
     privacy["guess_rate"], privacy["guess_rate_stderr"] = guess_rate(loss, tables)
     if np.isfinite(privacy["guess_rate"]):
         privacy["guess_rate_kind"] = kind_together(loss, tables)
     if hasattr(loss.law, "mu"):
         privacy["mu"] = loss.mu * np.sqrt(tables)
         privacy["rho"] = privacy["mu"] ** 2 / 2
-    return view, scale, privacy
+    return view, scale, privacy, loss
+
+
+def _of_one_cell(view: Any, neighbours: Any) -> float:
+    """Pure ε of whoever sees one cell alone, the most exposed: its law is exactly the base's."""
+    scale = np.broadcast_to(np.asarray(view.scale, dtype=float), (neighbours.n,))
+    moves = np.asarray(view.groups.determined, dtype=bool)
+    cell = int(np.argmin(np.where(moves, np.inf, scale)))
+    query = np.zeros((1, neighbours.n))
+    query[0, cell] = 1.0
+    return privacy_loss(view, neighbours, query=query).pure_epsilon
 
 
 def _estimate_draws(n: int) -> int:
@@ -336,9 +358,22 @@ def _estimated(table: pd.DataFrame, n: int) -> list[str]:
     if (table["guarantee"] == NOT_PROVED).any():
         notes.append(
             "Max-entropy Laplace: no guarantee of the whole release is proved. It has the scale of "
-            "conditioned, and no place in the verdict."
+            "conditioned, and no place in the verdict. Its guess rate is an estimate, from "
+            "likelihood ratios that are estimated too: its standard error includes theirs."
+            + _proved_of(table)
         )
     return notes
+
+
+def _proved_of(table: pd.DataFrame) -> str:
+    """What is proved nevertheless: of one cell alone."""
+    known = table["one_cell_epsilon"].dropna()
+    if known.empty:
+        return ""
+    return (
+        f" Proved is this: who sees any one cell alone is kept to pure ε = {known.max():g}, as the "
+        "law of each cell is exactly that of the base."
+    )
 
 
 def _unmoved(inv: Any, free: np.ndarray) -> list[str]:

@@ -1,6 +1,7 @@
 """What a comparison found."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, final
 
@@ -9,6 +10,8 @@ import xarray as xr
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from cdp_views.privacy import PrivacyLoss
 
 
 # What `print` shows: nothing that depends on the true counts.
@@ -44,6 +47,7 @@ class Comparison:
         determined: names of cells that the invariants alone fix: published exactly.
         notes: what a reader must know before using the figures.
         public: the counts are public, so that nothing is marked.
+        losses: (noise, view) ↦ what one table of equal scales gives away.
 
     Example:
         >>> import cdp_views as cdp
@@ -60,12 +64,19 @@ class Comparison:
     determined: tuple[str, ...]
     notes: tuple[str, ...]
     public: bool
+    losses: "Mapping[str | tuple[str, str], PrivacyLoss]" = field(default_factory=dict, repr=False)
 
     def plot(self) -> "Figure":
         """The comparison as one figure (extra `plot`)."""
         from cdp_views.report import comparison_figure
 
         return comparison_figure(self.table, self.dataset)
+
+    def plot_profiles(self) -> "Figure":
+        """Privacy profiles and trade-off curves of one table of equal scales (extra `plot`)."""
+        from cdp_views.report import profile_curves, profile_figure
+
+        return profile_figure(profile_curves(self.losses))
 
     def to_csv(self, path: str | PathLike[str]) -> None:
         """The table as a CSV file, put in place only when it is complete."""

@@ -26,7 +26,12 @@ def guess_rate(loss: Any, tables: int) -> tuple[float, float]:
     if tables == 1:
         return loss.guess_rate, np.nan if loss.stderr is None else loss.stderr
     if hasattr(loss.law, "repeated"):  # a profile: losses convolved, rounded up
-        return float(np.max(loss.law.repeated(tables).guess_rate)), np.nan
+        try:
+            law = loss.law.repeated(tables)
+        except ValueError:  # more tables than half the draws of an estimate
+            return np.nan, np.nan
+        worst = int(np.argmax(law.guess_rate))
+        return float(law.guess_rate[worst]), np.nan if law.stderr is None else law.stderr[worst]
     if not hasattr(loss.law, "draws"):
         return np.nan, np.nan
     draws = loss.law.draws

@@ -24,7 +24,12 @@ def test_the_embedded_table(command, tmp_path):
     assert stdout.count("are the same mechanism here") == 1
     assert stdout.count("(1, 1e-10)-DP") == 9 and "53.40 %" in stdout
     assert "CONFIDENTIAL (depends on the true counts)" in stdout
-    assert sorted(p.name for p in out.iterdir()) == ["comparison.csv", "comparison.png", "noise.nc"]
+    assert sorted(p.name for p in out.iterdir()) == [
+        "comparison.csv",
+        "comparison.png",
+        "noise.nc",
+        "profiles.png",
+    ]
     table = pd.read_csv(out / "comparison.csv")
     assert len(table) == 8 and sum(c.startswith("CONFIDENTIAL_") for c in table) == 6
     noise = xr.load_dataset(out / "noise.nc", engine="h5netcdf")
@@ -56,7 +61,8 @@ def test_two_noises(command, csv, tmp_path):
     table = pd.read_csv(out / "comparison.csv")
     assert list(table["noise"]) == ["normal"] * 4 + ["laplace"] * 4
     known = table["guess_rate_kind"] == "estimate"
-    assert list(table["view"][known]) == ["imaged"]  # the others have exact profiles, or none
+    # the others have exact profiles
+    assert list(table["view"][known]) == ["max-entropy", "imaged"]
     assert (table["guess_rate_stderr"].notna() == known).all()
     assert (table["guarantee"] == "none proved").sum() == 1
 

@@ -53,7 +53,7 @@ def estimated_loss(
             cells = np.flatnonzero(labels == label)
             cells = cells[np.argsort(v[cells] == 0, kind="stable")]  # those that move come first
             moved, m = int(np.count_nonzero(v[cells])), cells.size
-            size = m if m <= 4 else -(-m // _PADDED) * _PADDED
+            size = m + m % 2 if m <= 4 else -(-m // _PADDED) * _PADDED
 
             def padded(a: np.ndarray, fill: float, size: int = size) -> Any:
                 return float64(np.concatenate([a, np.full(size - a.size, fill)]))
