@@ -65,9 +65,8 @@ def model(
     blocks = int(block.max()) + 1
     mu = jnp.asarray(numpyro.sample("mu", dist.Normal().expand((blocks,)).to_event(1)))
     scale = numpyro.sample("scale", dist.HalfNormal(1.0))
-    free = numpyro.sample(
-        "unit_free", cdp.MaxEntropy(dist.Normal(np.zeros(block.size), 1.0), cdp.totals(block))
-    )
+    gaussian = cdp.MaxEntropy(dist.Normal(np.zeros(block.size), 1.0), cdp.totals(block))
+    free = jnp.asarray(numpyro.sample("unit_free", gaussian))
     s = jnp.ones(blocks)
     if tails != "normal":
         s = jnp.asarray(numpyro.sample("s", _mixing(tails, df).expand((blocks,)).to_event(1)))
