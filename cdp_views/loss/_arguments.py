@@ -29,6 +29,16 @@ def probability(name: str, value: Any) -> np.ndarray:
     return array
 
 
+def one(name: str, value: Any) -> Any:
+    """`value`, raising where it is several numbers: of several only the largest would be seen."""
+    if np.ndim(value):
+        raise ValueError(
+            f"`{name}` must be one number; got {np.size(value)} of them. Ask for each in turn: "
+            f"[loss.{'epsilon' if name == 'delta' else 'delta'}(x) for x in values]."
+        )
+    return value
+
+
 def finite_epsilon(value: Any) -> float:
     """`value` as one finite ε ≥ 0."""
     array = nonnegative("epsilon", value)
@@ -48,6 +58,8 @@ def order(alpha: Any) -> float:
 
 
 def _numbers(name: str, value: Any) -> np.ndarray:
+    if value is None:  # NumPy would make it NaN
+        raise ValueError(f"`{name}` must be a number; got None. Give a float.")
     try:
         return np.asarray(value, dtype=float)
     except (TypeError, ValueError):

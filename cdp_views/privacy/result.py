@@ -8,6 +8,7 @@ from scipy.special import ndtri
 
 from cdp_views._checks import UnsupportedError
 from cdp_views.loss import Loss
+from cdp_views.loss._arguments import one
 from cdp_views.privacy.pairs import Pairs
 from cdp_views.privacy.worst import WorstDifference
 
@@ -55,11 +56,11 @@ class PrivacyLoss:
 
     def epsilon(self, delta: float) -> float:
         """The smallest ε ≥ 0 with δ(ε) ≤ δ, rounded up; δ in [0, 1]."""
-        return _largest(self.law.epsilon(delta))
+        return _largest(self.law.epsilon(one("delta", delta)))
 
     def delta(self, epsilon: float) -> float:
         """δ(ε), the largest over the differences; ε ≥ 0 in nats."""
-        return _largest(self.law.delta(epsilon))
+        return _largest(self.law.delta(one("epsilon", epsilon)))
 
     @property
     def pure_epsilon(self) -> float:
@@ -151,6 +152,7 @@ class PrivacyLoss:
 
     def delta_stderr(self, epsilon: float) -> float | None:
         """Standard error of `delta(epsilon)` where it is estimated, else None."""
+        one("epsilon", epsilon)
         return _beside(self.law.delta_stderr(epsilon), self.law.delta(epsilon))
 
     def delta_band(self, epsilon: float, *, level: float = 0.99) -> tuple[float, float]:
@@ -169,6 +171,7 @@ class PrivacyLoss:
 
     def epsilon_stderr(self, delta: float) -> float | None:
         """Standard error of `epsilon(delta)` where it is estimated, else None."""
+        one("delta", delta)
         return _beside(self.law.epsilon_stderr(delta), self.law.epsilon(delta))
 
     def __str__(self) -> str:

@@ -47,9 +47,9 @@ class PriorToPosterior:
         p(1 − f(a)) / (p(1 − f(a)) + (1 − p)a) with the trade-off curve f; rarer alarms convince
         more, up to `highest`.
         """
-        if not 0 < type_one <= 1:
+        if not (_is_number(type_one) and 0 < type_one <= 1):
             raise ValueError(
-                f"`type_one` must be above 0 and at most 1; got {type_one}. At 0 see `highest`."
+                f"`type_one` must be above 0 and at most 1; got {type_one!r}. At 0 see `highest`."
             )
         power = 1 - float(np.min(self._law.tradeoff(type_one)))
         hit, miss = self.prior * power, (1 - self.prior) * type_one
@@ -123,9 +123,12 @@ def prior_to_posterior(
     differential privacy: applications to the 2020 Census"; Wasserman and Zhou 2010, Theorem 2.4;
     Kasiviswanathan and Smith 2014.
     """
-    for name, value in (("prior", prior), ("except_with", except_with)):
-        if not (np.ndim(value) == 0 and 0 < value < 1):
-            raise ValueError(f"`{name}` must lie strictly between 0 and 1; got {value}.")
+    for name, value, remedy in (
+        ("prior", prior, "No release moves a certain belief: give an open one, such as 0.5."),
+        ("except_with", except_with, "Give a chance that can be neglected, such as 1e-6."),
+    ):
+        if not (_is_number(value) and 0 < value < 1):
+            raise ValueError(f"`{name}` must lie strictly between 0 and 1; got {value!r}. {remedy}")
     law = at_worst(loss.law)
     pure = loss.pure_epsilon
     small = min(prior, 1 - prior)
@@ -145,6 +148,11 @@ def prior_to_posterior(
         unit=loss.neighbours,
         _law=loss.law,
     )
+
+
+def _is_number(value: object) -> bool:
+    """Whether it is one real number, also of NumPy or JAX."""
+    return np.ndim(value) == 0 and np.asarray(value).dtype.kind in "fiu"
 
 
 def _moved(prior: float, factor: float) -> float:

@@ -60,6 +60,19 @@ def test_bad_arguments(law, method, bad):
         getattr(loss_of(law), method)(bad)
 
 
+@pytest.mark.parametrize("method", ["delta", "epsilon", "delta_stderr", "epsilon_stderr"])
+def test_one_number_at_a_time(method):
+    loss, name = loss_of(LAWS["bounded"]), "epsilon" if "delta" in method else "delta"
+    for several in ([0.1, 0.2], np.array([0.1]), [[0.1]], ()):
+        with pytest.raises(ValueError, match=rf"^`{name}` must be one number; got \d of[^\n]+$"):
+            getattr(loss, method)(several)
+    if "stderr" in method:
+        return
+    with pytest.raises(ValueError, match=rf"^`{name}` must be a number; got None[^\n]+$"):
+        getattr(loss, method)(None)
+    assert getattr(loss, method)(np.array(0.5)) == getattr(loss, method)(0.5)
+
+
 @pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
 def test_the_notions_are_ordered(law):
     """Pinsker, Bretagnolle and Huber, D_α increasing in α, KL ≤ ρ, TV ≤ 2Φ(μ/2) − 1."""

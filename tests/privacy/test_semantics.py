@@ -88,12 +88,18 @@ def test_nothing_and_everything():
     assert everything.success == 1 and everything.usual_factor == np.inf
 
 
-@pytest.mark.parametrize("bad", [{"prior": 0.0}, {"prior": 1.5}, {"except_with": 0}])
-def test_bad_arguments(bad):
-    with pytest.raises(ValueError, match=r"^`(prior|except_with)` must lie strictly[^\n]+$"):
-        prior_to_posterior(loss_of(GaussianLoss([1.0])), **bad)
-    with pytest.raises(ValueError, match=r"^`type_one` must be above 0"):
-        prior_to_posterior(loss_of(GaussianLoss([1.0]))).after(0.0)
+@pytest.mark.parametrize("name", ["prior", "except_with"])
+@pytest.mark.parametrize("bad", [0.0, 1, 1.5, np.nan, None, "a", [0.5]])
+def test_bad_arguments(name, bad):
+    told = rf"^`{name}` must lie strictly[^\n]+; got [^\n]+\. (No release|Give a chance)[^\n]+$"
+    with pytest.raises(ValueError, match=told):
+        prior_to_posterior(loss_of(GaussianLoss([1.0])), **{name: bad})
+
+
+@pytest.mark.parametrize("bad", [0.0, 1.5, None, [0.5]])
+def test_bad_errors_of_a_test(bad):
+    with pytest.raises(ValueError, match=r"^`type_one` must be above 0[^\n]+$"):
+        prior_to_posterior(loss_of(GaussianLoss([1.0]))).after(bad)
 
 
 def test_public_names():
