@@ -138,11 +138,11 @@ class NestedLoss(Loss):
         use = r // times
         if use < 2:
             raise ValueError(f"`times` must be at most half the {r} draws; got {times}.")
-        parts = [
+        ratio, test, rest = (
             x[:, : use * times].reshape(m, use, times, a).prod(axis=2)
             for x in (self.ratios, self.test, self.rest)
-        ]
-        return NestedLoss(*parts)
+        )
+        return NestedLoss(ratio, test, rest)
 
     def _above(self, epsilon: float | np.ndarray) -> np.ndarray:
         factor = np.exp(np.asarray(nonnegative("epsilon", epsilon)))[..., None, None]

@@ -75,7 +75,8 @@ def estimated_loss(
             one = ratios(group, padded(v[cells], 0.0), group_key, outcomes, several, block)
             found = [a * np.asarray(b)[:outcomes] for a, b in zip(found, one, strict=True)]
         rows.append(found)
-    return NestedLoss(*(np.stack(part) for part in zip(*rows, strict=True)))
+    ratio, test, rest = (np.stack(part) for part in zip(*rows, strict=True))
+    return NestedLoss(ratio, test, rest)
 
 
 def _of_cells(leaf: Any, cells: np.ndarray) -> Any:

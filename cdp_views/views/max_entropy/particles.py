@@ -119,7 +119,9 @@ def solve(group: Group, sigma: Array) -> Law:
 
     u = jnp.clip(start, low, high)
     if not group.pair:
-        u = lax.while_loop(unfinished, step, (u, low, high, jnp.ones_like(u), 0))[0]
+        u = lax.while_loop(unfinished, step, (u, low, high, jnp.ones_like(u), jnp.zeros((), int)))[
+            0
+        ]
     else:
         u = jnp.ones_like(u)
     theta = jnp.where(pivot, 1 - 0.5 / u, (1 + jnp.sqrt((u - alpha) ** 2 + spread) / u) / 2)
