@@ -1,6 +1,7 @@
 """What someone can come to believe from a release: prior to posterior, in numbers and in words."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -150,7 +151,7 @@ def prior_to_posterior(
     )
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: Any) -> bool:
     """Whether it is one real number, also of NumPy or JAX."""
     return np.ndim(value) == 0 and np.asarray(value).dtype.kind in "fiu"
 
