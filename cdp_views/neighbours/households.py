@@ -43,13 +43,15 @@ class Households(Neighbours):
     def worst(
         self, exposure: np.ndarray, law: Callable[[sparse.csr_array], Any]
     ) -> sparse.csr_array:
-        """As `shortlist`; where losses are no norm, also members who share no cell."""
+        """As `shortlist`; where losses are no norm, or unknown, also members who share no cell."""
         together = self.moves.worst(exposure, law)
         if order_of(law, sparse.csr_array(together[[0]])) == "unknown":
-            return together
+            apart = self._apart(exposure, lambda rows: abs(rows) @ exposure)
+            return sparse.csr_array(sparse.vstack([together, apart]))
         if self._largest(law(together)) >= self.beyond(together, law) * (1 - _ROUNDING):
             return together
-        return sparse.csr_array(sparse.vstack([together, self._apart(exposure, law)]))
+        apart = self._apart(exposure, lambda rows: np.asarray(law(rows).sup))
+        return sparse.csr_array(sparse.vstack([together, apart]))
 
     @override
     def beyond(
@@ -67,21 +69,21 @@ class Households(Neighbours):
         return sup if np.isfinite(sup) else 0.0
 
     def _apart(
-        self, exposure: np.ndarray, law: Callable[[sparse.csr_array], Any]
+        self, exposure: np.ndarray, size: Callable[[sparse.csr_array], np.ndarray]
     ) -> sparse.csr_array:
-        """(1, n) members along pairs of different cells, those that lose most."""
+        """(1, n) members along pairs of different cells, those of largest `size`."""
         cells, labels = self.moves.cells, self.moves.labels
         order = np.lexsort((-check_exposure(exposure, self.n)[cells], labels))
-        size = np.bincount(labels)
-        place = np.arange(len(order)) - (np.cumsum(size) - size)[labels[order]]
-        left = size[labels[order]] - place
+        many = np.bincount(labels)
+        place = np.arange(len(order)) - (np.cumsum(many) - many)[labels[order]]
+        left = many[labels[order]] - place
         first = np.flatnonzero((place % 2 == 0) & (left > 1) & (place < 2 * self.members))
         first = first[np.argsort(place[first], kind="stable")]  # of many groups before many of one
         columns = cells[np.stack([order[first], order[first + 1]], axis=1)]
         entries, starts = np.tile([1.0, -1.0], len(first)), np.arange(0, columns.size + 1, 2)
         shape = (len(first), self.n)
-        loss = law(sparse.csr_array((entries, columns.ravel(), starts), shape=shape)).sup
-        kept = columns[np.argsort(-np.asarray(loss), kind="stable")[: self.members]]
+        loss = size(sparse.csr_array((entries, columns.ravel(), starts), shape=shape))
+        kept = columns[np.argsort(-loss, kind="stable")[: self.members]]
         row = (np.tile([1.0, -1.0], len(kept)), kept.ravel(), np.array([0, kept.size]))
         return sparse.csr_array(row, shape=(1, self.n))
 

@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 import cdp_views as cdp
+from cdp_views._checks import UnsupportedError
 from cdp_views.loss import BoundedLoss
 from cdp_views.neighbours import households, relocations
 
@@ -93,6 +94,15 @@ def test_four_members_and_the_closed_form():
     assert got.pure_epsilon == pytest.approx(8 * 3 * np.arcsinh(1 / np.sqrt(8)), rel=1e-12)
     assert got.pure_kind == "exact"
     assert got.worst.cells == (0, 1, 2, 3, 4, 5, 6, 7)
+
+
+def test_what_may_be_worst_is_tried_where_nothing_is_known():
+    def law(rows):
+        raise UnsupportedError("no law")
+
+    nb = households(invariant([0, 0, 0, 1, 1]), size=2)
+    rows = nb.worst(np.array([1.0, 3, 2, 2, 1]), law).toarray().astype(int)
+    assert rows.tolist() == [[0, 2, -2, 0, 0], [0, 0, 0, 2, -2], [0, 1, -1, 1, -1]]
 
 
 def test_the_scale_follows():
