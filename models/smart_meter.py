@@ -22,6 +22,11 @@ but it does over the periods of one household: its level is found from its day, 
 **Energy is positive.** The released value of a fridge at night often is not; log-normal loads never
 are, and a released negative value is as good an observation as any.
 
+**Noise may be wider than a load, not very much wider than what loads differ by.** Beyond that the
+posterior of single loads is the prior, its width depends on `spread`, and that is a funnel: with
+noise of sd 24 on loads of 15 +- 6, 35 of 600 draws diverged; with 24 on 150 +- 60 none. Sum over
+periods first, or use more days.
+
 Successive days: give `model` a list of releases; household levels and the shape are those of all
 days. Released whole watt-hours (discrete noise) are treated as real numbers.
 Try it: `python -m cdp_views.models.smart_meter --noise laplace`

@@ -70,7 +70,8 @@ def model(
     s = jnp.ones(blocks)
     if tails != "normal":
         s = jnp.asarray(numpyro.sample("s", _mixing(tails, df).expand((blocks,)).to_event(1)))
-    effect = numpyro.deterministic("effect", scale * s[block] * free)
+    effect = scale * s[block] * free
+    numpyro.deterministic("effect", effect)
     sigma = numpyro.sample("sigma", dist.LogNormal(-1.0, 0.5))
     numpyro.sample("y", dist.Normal(mu[block[unit]] + effect[unit], sigma).to_event(1), obs=y)
 

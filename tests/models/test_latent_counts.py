@@ -58,7 +58,7 @@ def test_a_normal_prior_has_the_posterior_of_dense_algebra(view, joint):
     inverse = np.linalg.inv(tau**2 * np.eye(8) + covariance)
     peak = covariance @ inverse @ (seen.released - mu)
     spread = covariance - covariance @ inverse @ covariance
-    law = (np.full(8, mu), tau**2 * np.eye(8) + covariance)
+    law: Any = (np.full(8, mu), tau**2 * np.eye(8) + covariance)
     evidence = multivariate_normal.logpdf(seen.released, *law)
     step = np.array([3.0, -2, -1, 0, 4, 1, -5, 0])
     for noise, square in ((peak, 0.0), (peak + step, step @ np.linalg.pinv(spread) @ step)):
