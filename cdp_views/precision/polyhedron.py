@@ -38,8 +38,11 @@ def project_to_polyhedron(
     rows = sparse.csr_array(sparse.vstack([A, B[active]]))
     goal = np.concatenate([missing, -slack[active]])
     # the shortest solution of the equations is the closest point of their affine space
-    exact = lsmr(rows, goal, atol=1e-15, btol=1e-15, conlim=0, maxiter=10 * y.size)[0]
-    within = slack + B @ exact >= -1e-12 * size[len(missing) :]
+    exact = np.zeros(y.size)
+    for _ in range(2):  # once more: what rounding left of the equations
+        left = goal - rows @ exact
+        exact += lsmr(rows, left, atol=1e-15, btol=1e-15, conlim=0, maxiter=10 * y.size)[0]
+    within = slack + B @ exact >= -1e-12 * (unit + size[len(missing) :])
     if np.all(within) and exact @ exact <= step @ step * (1 + 1e-6):
         step = exact
     z = y + step

@@ -137,12 +137,12 @@ def test_a_large_polyhedron(key):
         z = np.asarray(view.project(y))
     assert np.abs(A @ z - A @ x).max() <= 1e-9 and z.min() >= -1e-12
     on = view.active(z)
-    assert 8000 < on.sum() < 8500 and np.all(z[on] < 1e-4) and np.sum(z < 1e-4) - on.sum() < 20
+    assert 8000 < on.sum() < 8500 and np.all(z[on] < 1e-9)
     # z − y = Aᵀw + m, with m ≥ 0 and only where a bound holds
     free = sparse.linalg.lsmr(A[:, ~on].T, (z - y)[~on], atol=1e-14, btol=1e-14, maxiter=20_000)
     left = z - y - A.T @ free[0]
-    assert np.quantile(np.abs(left[~on]), 0.99) < 1e-3 > 0.1 * np.abs(left[~on]).max()
-    assert left[on].min() > -1e-2 and left[on].max() > 1
+    assert np.abs(left[~on]).max() < 1e-7
+    assert left[on].min() > -1e-7 and left[on].max() > 1
 
 
 @pytest.mark.parametrize("size", [1.0, 1e4, 1e8])
