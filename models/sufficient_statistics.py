@@ -47,17 +47,29 @@ def model(release: Any, n: int, *more: Any) -> None:
     - `release`, `more`: `cdp.Release` or `cdp.Observed` of the five sums, in this order.
     - `n`: persons, public.
 
-    Sites: `centre`, `width`, `alpha`, `beta`, `sigma`, and `sums` (5,), the true ones.
+    Sites: `unit` (5,) and what it stands for, `centre`, `width`, `alpha`, `beta`, `sigma`; and
+    `sums` (5,), the true ones.
     """
-    centre = numpyro.sample("centre", dist.Normal(0.0, 0.3))
-    width = numpyro.sample("width", dist.LogNormal(-1.0, 0.5))
-    alpha = numpyro.sample("alpha", dist.Normal(0.0, 0.5))
-    beta = numpyro.sample("beta", dist.Normal(0.0, 1.0))
-    sigma = numpyro.sample("sigma", dist.LogNormal(-1.0, 0.5))
-    mean, covariance = moments(centre, width, alpha, beta, sigma)
+    # in units of the prior, or a chain starts where sums are off by a thousand standard errors
+    unit = jnp.asarray(numpyro.sample("unit", dist.Normal().expand((5,)).to_event(1)))
+    line = parameters(unit)
+    for name, value in line.items():
+        numpyro.deterministic(name, value)
+    mean, covariance = moments(**line)
     sums = release.latent("sums", dist.MultivariateNormal(n * mean, n * covariance))
     for index, other in enumerate(more, start=2):
         other.observe(f"release_{index}", sums)
+
+
+def parameters(unit: Array) -> dict[str, Array]:
+    """The line and the law of x by name, from five standard normal numbers: their prior."""
+    return {
+        "centre": 0.3 * unit[0],
+        "width": jnp.exp(-1.0 + 0.5 * unit[1]),
+        "alpha": 0.5 * unit[2],
+        "beta": unit[3],
+        "sigma": jnp.exp(-1.0 + 0.5 * unit[4]),
+    }
 
 
 def moments(centre: Any, width: Any, alpha: Any, beta: Any, sigma: Any) -> tuple[Array, Array]:
@@ -96,19 +108,12 @@ def simulate(key: Array, mechanism: cdp.Mechanism, n: int) -> tuple[dict[str, Ar
 
     Noise is to be real: these sums are not whole.
     """
-    keys = jax.random.split(key, 7)
-    truth = {
-        "centre": dist.Normal(0.0, 0.3).sample(keys[0]),
-        "width": dist.LogNormal(-1.0, 0.5).sample(keys[1]),
-        "alpha": dist.Normal(0.0, 0.5).sample(keys[2]),
-        "beta": dist.Normal(0.0, 1.0).sample(keys[3]),
-        "sigma": dist.LogNormal(-1.0, 0.5).sample(keys[4]),
-    }
-    truth = {name: jnp.asarray(value) for name, value in truth.items()}
+    of_unit, of_sums, of_noise = jax.random.split(key, 3)
+    truth = parameters(jax.random.normal(of_unit, (5,)))
     mean, covariance = moments(**truth)
-    sums = dist.MultivariateNormal(n * mean, n * covariance).sample(keys[5])
+    sums = dist.MultivariateNormal(n * mean, n * covariance).sample(of_sums)
     truth["sums"] = jnp.asarray(sums)
-    return truth, jnp.asarray(mechanism.law(truth["sums"]).sample(keys[6]))
+    return truth, jnp.asarray(mechanism.law(truth["sums"]).sample(of_noise))
 
 
 def main() -> None:

@@ -7,7 +7,6 @@ from scipy import stats
 import cdp_views as cdp
 from cdp_views.models import sufficient_statistics
 
-NAMES = ("centre", "width", "alpha", "beta", "sigma")
 FREE = cdp.linear(np.zeros((1, 5)))
 
 
@@ -29,12 +28,13 @@ def test_the_joint_density_with_exact_moments(joint):
     noise = np.array([2.0, -1, 0, 5, -3])
     seen = cdp.Observed(mechanism, sums + noise)
     for theta in ((0.1, 0.4, 0.2, 0.5, 0.3), (-0.2, 0.5, 0.1, -0.3, 0.6)):
-        values = dict(zip(NAMES, theta, strict=True)) | {"sums_noise": noise}
+        centre, width, alpha, beta, sigma = theta
+        unit = [centre / 0.3, 2 + 2 * np.log(width), alpha / 0.5, beta, 2 + 2 * np.log(sigma)]
+        values = {"unit": unit, "sums_noise": noise}
         found = joint(sufficient_statistics.model, values, seen, 300)
         mean, covariance = by_quadrature(*theta)
         wanted = stats.multivariate_normal.logpdf(sums, 300 * mean, 300 * covariance)
-        wanted += stats.norm.logpdf([theta[0], theta[2], theta[3]], 0, [0.3, 0.5, 1.0]).sum()
-        wanted += stats.lognorm.logpdf([theta[1], theta[4]], 0.5, scale=np.exp(-1)).sum()
+        wanted += stats.norm.logpdf(unit).sum()
         wanted += stats.laplace.logpdf(noise, 0, 4).sum()
         np.testing.assert_allclose(found, wanted, rtol=1e-8)
 
