@@ -25,7 +25,8 @@ of being small. Merge categories first.
 **A noise that overlapping totals make hard.** Imaged noise is y - q = P u with u independent in
 all cells: u is sampled and nothing else is needed, so every imaged noise works
 (`TransformReparam`). Conditioned Laplace noise needs its density only up to a constant, known
-scale. Max-entropy Laplace has an estimated density only: it raises, and says what to use.
+scale (the constant is estimated whenever the model is traced: some seconds). Max-entropy Laplace
+has an estimated density only: it raises, and says what to use.
 
 Several releases of the same table: `model(first, shape, second, ...)`; a second one must have an
 exact density on margins: any Normal noise, or conditioned Laplace.

@@ -20,6 +20,9 @@ density needs none. Its chance given a draw is `awake` (days, hours), computed a
 **The day's total is an observation of its own.** Rest has to be made up for by walking: a day with
 8,000 steps and ten quiet hours had busy ones. `release.latent` keeps that.
 
+An hour whose release lies between rest and a slow walk has two modes, and `awake` jumps between
+them: its R-hat settles last (1.03 for the worst of 252 hours after 1,000 draws of two chains).
+
 Several releases of the same days: `model(first, hours, second, ...)`. Whole steps (discrete noise)
 are treated as real numbers.
 Try it: `python -m cdp_views.models.wearables --noise laplace`
