@@ -125,7 +125,11 @@ class _Lines:
         x = self._places(0.5 * (left + right))
         r = self.rates[:, None]
         side = np.einsum("i,ij...->j...", self.rates, np.sign(x[:, None] - x[None, :]))
-        return np.prod(self.rates / 2) * 2 * r / ((r - side) * (r + side))
+        # where two cells stay together, a region has no width, and its factor no meaning
+        balance = (r - side) * (r + side)
+        return np.prod(self.rates) / 4 * np.divide(
+            r, balance, out=np.zeros_like(balance), where=balance != 0
+        )
 
     def _log_density(self, tau: np.ndarray) -> np.ndarray:
         region = np.sum(tau > self.meet, axis=0)
