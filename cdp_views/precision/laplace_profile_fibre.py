@@ -27,7 +27,7 @@ Profile = Callable[[np.ndarray], np.ndarray]
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _DEAD = 50.0
 _TINY = np.finfo(float).tiny
-_HALVINGS = 40  # of the bracket of τ; its error enters squared
+_HALVINGS = 28  # of the bracket of τ; its error enters squared
 _APART = 1e-7
 _UP, _ABOVE = 1 + 1e-6, 1e-15
 
@@ -127,8 +127,10 @@ class _Lines:
         side = np.einsum("i,ij...->j...", self.rates, np.sign(x[:, None] - x[None, :]))
         # where two cells stay together, a region has no width, and its factor no meaning
         balance = (r - side) * (r + side)
-        return np.prod(self.rates) / 4 * np.divide(
-            r, balance, out=np.zeros_like(balance), where=balance != 0
+        return (
+            np.prod(self.rates)
+            / 4
+            * np.divide(r, balance, out=np.zeros_like(balance), where=balance != 0)
         )
 
     def _log_density(self, tau: np.ndarray) -> np.ndarray:

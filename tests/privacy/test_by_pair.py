@@ -131,7 +131,7 @@ def test_pairs_that_are_not_tried_are_bounded_by_what_is_less_exposed():
     nb = cdp.relocations(inv)
     imaged = cdp.Imaged(dist.Laplace(np.zeros(60), scale), inv)
     loss = cdp.privacy_loss(imaged, nb)
-    top = sparse.csr_array(nb.shortlist(1 / scale))
+    top = sparse.csr_array(nb.shortlist(1 / scale))[[0]]
     free = cdp.Conditioned(
         dist.Laplace(np.zeros(60), scale), cdp.totals([None] * 60, missing="free")
     )
@@ -139,7 +139,7 @@ def test_pairs_that_are_not_tried_are_bounded_by_what_is_less_exposed():
     for epsilon in (0.0, 0.5, 1.2):
         # not below the bound of the worst pair, not above what the base would give away
         low, high = (law.loss(top).delta(epsilon).max() for law in (imaged, free))
-        assert low * (1 - 1e-9) <= loss.delta(epsilon) <= high * (1 + 1e-9) < low * 1.002
+        assert low * (1 - 1e-9) <= loss.delta(epsilon) <= high * (1 + 1e-9) < low * 1.02
     whole = cdp.Imaged(cdp.DiscreteLaplace(np.zeros(60), scale), inv)
     rest = cdp.privacy_loss(whole, nb)
     assert rest.kind == "bound" and rest.pure_epsilon <= np.sort(1 / scale)[-2:].sum() * (1 + 1e-9)

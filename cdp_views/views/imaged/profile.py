@@ -93,7 +93,9 @@ def _by_law(
         law[j] = seen.setdefault(key, len(seen))
     laws = list(seen)
     tops = np.array([key[1] for key in laws])
-    return ByLaw([partial(_profile, key) for key in laws], law, tops, over=_dominating(laws))
+    makers = [partial(_profile, key) for key in laws]
+    cap = partial(_cap, [_base(key) for key in laws])
+    return ByLaw(makers, law, tops, cap=cap, over=_dominating(laws))
 
 
 class _Fibres:
@@ -213,6 +215,21 @@ def _dominating(laws: list[Law]) -> np.ndarray:
             else:
                 best.append(i)
     return over
+
+
+def _base(law: Law) -> Profile:
+    """A profile above this one, in closed form: imaging shows no more than the base does."""
+    kind, sup, parts = law
+    if kind == "few":
+        p, q, one, two, _ = parts[0]
+        return independent_cells([abs(p) * one, abs(q) * two])
+    alone = BoundedLoss(np.array([sup]))
+    return lambda epsilon: alone.delta(epsilon[..., None])[..., 0]
+
+
+def _cap(bases: list[Profile], epsilon: np.ndarray, laws: np.ndarray) -> np.ndarray:
+    """Bounds of some laws (q,) at ε (p, 1): (p, q)."""
+    return np.stack([bases[k](epsilon[..., 0]) for k in laws.tolist()], axis=-1)
 
 
 def _profile(law: Law) -> Profile:
