@@ -122,10 +122,7 @@ def main() -> None:
         noisy = mechanism.law(counts.ravel()).sample(jax.random.key(chosen.seed + 1))
         release = cdp.Observed(mechanism, np.asarray(noisy))
     else:
-        release = cdp.release(
-            counts.ravel(), invariant, view=chosen.view, noise=chosen.noise,
-            epsilon=chosen.epsilon, delta=1e-6, neighbours=cdp.exchanges(invariant),
-        )  # fmt: skip
+        release = fitting.publish(counts.ravel(), invariant, chosen, cdp.exchanges(invariant))
 
     mcmc = fitting.fit(
         jax.random.key(chosen.seed), model, release, shape, num_samples=chosen.num_samples
@@ -135,7 +132,7 @@ def main() -> None:
     print(f"the release itself is off by {error:.3g} per cell (rms)")
     fitting.report(draws, {"beta": 0.4, "odds": odds, "q": counts.ravel()})
     print(f"probability of a positive association: {np.mean(np.asarray(draws['beta']) > 0):.3f}")
-    print(f"divergences: {int(mcmc.get_extra_fields()['diverging'].sum())}")
+    fitting.diagnose(mcmc)
 
 
 if __name__ == "__main__":

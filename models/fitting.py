@@ -64,8 +64,13 @@ def options(what: str) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def publish(counts: ArrayLike, invariant: Any, chosen: argparse.Namespace) -> cdp.Release:
-    """The counts as an office would publish them, written to files and read back."""
+def publish(
+    counts: ArrayLike, invariant: Any, chosen: argparse.Namespace, neighbours: Any = None
+) -> cdp.Release:
+    """The counts as an office would publish them, written to files and read back.
+
+    - `neighbours`: the unit of privacy; one record that moves within a group if left out.
+    """
     pure = chosen.noise in ("laplace", "discrete-laplace")
     made = cdp.release(
         np.asarray(counts),
@@ -74,7 +79,7 @@ def publish(counts: ArrayLike, invariant: Any, chosen: argparse.Namespace) -> cd
         noise=chosen.noise,
         epsilon=chosen.epsilon,
         delta=0.0 if pure else 1e-6,
-        neighbours=cdp.relocations(invariant),
+        neighbours=cdp.relocations(invariant) if neighbours is None else neighbours,
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "released.csv"
@@ -93,6 +98,11 @@ def report(draws: Mapping[str, Array], truth: Mapping[str, ArrayLike]) -> None:
         inside = np.mean((low <= true) & (true <= high))
         error = np.sqrt(np.mean((np.mean(np.asarray(draws[name]), axis=0) - true) ** 2))
         print(f"{name}: {inside:.0%} of 90% intervals hold the truth; error {error:.3g} (rms)")
+
+
+def diagnose(mcmc: MCMC) -> None:
+    """Say whether the draws may be used: R-hat, effective draws, divergences."""
+    print(cdp.diagnose(cdp.to_datatree(mcmc, cells=())).text)
 
 
 def in_float64() -> None:

@@ -96,7 +96,7 @@ def main() -> None:
     error = np.sqrt(np.mean((release.released - truth["q"]) ** 2))
     print(f"the release itself is off by {error:.3g} persons per cell (rms)")
     fitting.report(mcmc.get_samples(), truth)
-    print(f"divergences: {int(mcmc.get_extra_fields()['diverging'].sum())}")
+    fitting.diagnose(mcmc)
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ def main() -> None:
     print(f"least squares on the true counts: {naive_slope(counts, outcome):.3g}")
     print(f"least squares on the released counts: {naive_slope(release.released, outcome):.3g}")
     fitting.report(mcmc.get_samples(), truth | {"q": counts})
-    print(f"divergences: {int(mcmc.get_extra_fields()['diverging'].sum())}")
+    fitting.diagnose(mcmc)
 
 
 if __name__ == "__main__":

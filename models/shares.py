@@ -112,7 +112,7 @@ def main() -> None:
     print(f"and they are off by {np.sqrt(np.mean((divided - true_shares) ** 2)):.3g} (rms)")
     truth = {"concentration": 15.0, "base": base, "shares": true_shares}
     fitting.report(mcmc.get_samples(), truth)
-    print(f"divergences: {int(mcmc.get_extra_fields()['diverging'].sum())}")
+    fitting.diagnose(mcmc)
 
 
 if __name__ == "__main__":

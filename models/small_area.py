@@ -111,7 +111,7 @@ def main() -> None:
     naive = np.sqrt(np.mean((release.released / population - rate) ** 2))
     print(f"released count over population is off by {naive:.3g} (rms)")
     fitting.report(mcmc.get_samples(), {"within": 0.3, "between": 0.3, "rate": rate, "q": cases})
-    print(f"divergences: {int(mcmc.get_extra_fields()['diverging'].sum())}")
+    fitting.diagnose(mcmc)
 
 
 if __name__ == "__main__":

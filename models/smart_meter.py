@@ -128,7 +128,7 @@ def main() -> None:
     draws["shape"] = draws["swing"][:, None] * draws["shape"]
     found = {"between": 0.5, "spread": 0.4, "shape": 0.6 * shape, "q": load}
     fitting.report(draws, found | {"in all": load.reshape(households, periods).sum(-1)})
-    print(f"divergences: {int(mcmc.get_extra_fields()['diverging'].sum())}")
+    fitting.diagnose(mcmc)
 
 
 if __name__ == "__main__":

@@ -141,7 +141,7 @@ def main() -> None:
     )  # fmt: skip
     print(f"noise of scale {scale:.3g} in sums of {np.round(sums, 1)}")
     fitting.report(mcmc.get_samples(), truth | {"sums": sums})
-    print(f"divergences: {int(mcmc.get_extra_fields()['diverging'].sum())}")
+    fitting.diagnose(mcmc)
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ def main() -> None:
         calm, wild = (np.sqrt(error[part].mean()) for part in (block < 6, block >= 6))
         print(f"{name}: calm blocks off by {calm:.3g}, wild ones by {wild:.3g} (rms)")
         fitting.report({"effect": jnp.asarray(draws)}, {"effect": effect})
-        print(f"divergences: {int(mcmc.get_extra_fields()['diverging'].sum())}")
+        fitting.diagnose(mcmc)
 
 
 if __name__ == "__main__":

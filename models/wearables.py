@@ -119,7 +119,7 @@ def main() -> None:
     fitting.report(draws, {"active": active, "q": steps.ravel()})
     said = np.asarray(draws["awake"]).mean(0) > 0.5
     print(f"walking or resting: right in {np.mean(said == walks):.0%} of the hours")
-    print(f"divergences: {int(mcmc.get_extra_fields()['diverging'].sum())}")
+    fitting.diagnose(mcmc)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ _OTHER = {"color": "#CC79A7", "linewidth": 1.6}
 _DASHES: dict[str, Any] = {"exact": "-", "bound": (0, (4, 2)), "estimate": "-"}
 _POINTS = 201
 _FINE = 801
+_MANY = 301
 
 
 def profile_curves(
@@ -256,13 +257,19 @@ def _curves(
     law: "PrivacyLoss", grid: np.ndarray, type_one: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """δ (3, e) and type II errors (3, t): the curve and the ends of its band."""
+    from cdp_views.privacy.error_rates import profile_curve
+
     none = np.full((2, 1), np.nan)
     if law.kind != "estimate":
         delta = np.array([law.delta(float(e)) for e in grid])
         ends = [none * np.ones(len(axis)) for axis in (grid, type_one)]
-        curve = np.asarray(law.tradeoff(type_one))
+        if hasattr(law.law, "profile"):
+            # a quadrature for each ε: lines from a grid lie below the curve, by less than is drawn
+            many = np.linspace(0.0, min(law.pure_epsilon, 30.0), _MANY)
+            curve = profile_curve(many, np.array([law.delta(float(e)) for e in many]))(type_one)
+        else:
+            curve = np.asarray(law.tradeoff(type_one))
         return np.vstack([delta, ends[0]]), np.vstack([curve, ends[1]])
-    from cdp_views.privacy.error_rates import profile_curve
 
     fine = np.linspace(0.0, grid[-1], _FINE)
     delta = np.stack([_with_band(law, float(e)) for e in fine], axis=1)

@@ -27,6 +27,7 @@ from cdp_views.usefulness import relative_by_size, utility
 # Numbers of noise in one comparison: 2 GiB of float64.
 LARGEST_NOISE = 2**28
 LARGEST_ESTIMATE = 2**25
+_UNPROVED_DRAWS = 1_000  # each costs dozens of estimated densities; their bracket is wider
 
 Progress = Callable[[int, int, str], None]
 
@@ -259,7 +260,7 @@ def _calibrated(
         privacy["kind"] = loss.pure_kind if mechanism.pure else loss.kind
     else:
         try:
-            loss = privacy_loss(view, neighbours, key=key)
+            loss = privacy_loss(view, neighbours, key=key, draws=_UNPROVED_DRAWS)
             privacy["one_cell_epsilon"] = tables * _of_one_cell(view, neighbours)
         except UnsupportedError:  # totals that overlap: neither proved nor estimated
             return view, scale, privacy, None
