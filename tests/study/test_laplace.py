@@ -46,8 +46,12 @@ def test_rows_and_what_they_keep(found, laplace):
     assert (proved["epsilon"] == 1).all() and (proved["delta"] == 0).all()
     assert proved["mu"].isna().all()
     unproved = laplace.xs("max-entropy", level="view")
-    for name in ("epsilon", "delta", "mu", "rho", "guess_rate", "guess_rate_stderr"):
+    for name in ("epsilon", "delta", "mu", "rho"):
         assert unproved[name].isna().all(), name
+    assert set(unproved["kind"]) == {"estimate"} and unproved["guess_rate"].between(0.5, 0.8).all()
+    assert (unproved["guess_rate_stderr"] > 0).all()
+    # what is proved: of a cell alone, in both tables
+    np.testing.assert_allclose(unproved.loc["equal", "one_cell_epsilon"], 2 / 4.0, rtol=1e-9)
 
 
 def test_scales_by_the_closed_form_of_pure_epsilon(laplace):
