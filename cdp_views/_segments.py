@@ -109,7 +109,9 @@ class Segments:
         """Each group's number at its cells, zero elsewhere: (…, count) → (…, n)."""
         t = jnp.asarray(t)
         if self.width is not None:
-            return jnp.broadcast_to(t[..., None], (*t.shape, self.width)).reshape(*t.shape[:-1], -1)
+            return jnp.broadcast_to(t[..., None], (*t.shape, self.width)).reshape(
+                *t.shape[:-1], self.n
+            )
         return take_or_zero(t, self.labels)
 
     def last_argmax(self, x: Array) -> Array:

@@ -49,6 +49,10 @@ class Rounded(dist.Distribution):
         draw = jnp.asarray(self.base_dist.sample(key, sample_shape))
         return self.step * jnp.round(draw / self.step)
 
+    @classmethod
+    def infer_shapes(cls, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
 
 def _log_cdf(base: Any) -> Any:
     if isinstance(base, dist.Normal):
