@@ -18,12 +18,6 @@ SPARE_BITS = 12
 _SPARE = np.uint16(2**SPARE_BITS - 1)
 
 
-def two_exponentials(key: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """Independent Exp(1) numbers, twice (shape)."""
-    u, v = _two_uniforms(key, shape)
-    return -jnp.log1p(-u), -jnp.log1p(-v)
-
-
 def exponential_and_normal(key: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
     """Independent Exp(1) and N(0, 1) numbers, (shape) each."""
     u, v = _two_uniforms(key, shape)

@@ -189,7 +189,8 @@ class Observed:
         return near, jnp.minimum(spread, near)
 
     def _warn_if_noise_drowns(self) -> None:
-        if jnp.result_type(float) != jnp.float32 or not _checks.is_concrete(self.released):
+        known = _checks.is_concrete(self.released, self.scale)
+        if jnp.result_type(float) != jnp.float32 or not known:
             return
         step = np.spacing(np.float32(np.abs(self.released).max()))
         if step > 0.1 * np.min(self.scale):

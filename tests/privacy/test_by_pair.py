@@ -143,3 +143,20 @@ def test_pairs_that_are_not_tried_are_bounded_by_what_is_less_exposed():
     whole = cdp.Imaged(cdp.DiscreteLaplace(np.zeros(60), scale), inv)
     rest = cdp.privacy_loss(whole, nb)
     assert rest.kind == "bound" and rest.pure_epsilon <= np.sort(1 / scale)[-2:].sum() * (1 + 1e-9)
+
+
+def test_what_the_base_gives_away_bounds_every_imaged_pair():
+    """It decides which pairs are looked at closely: too low, and the worst would be lost."""
+    scale = np.array([1.0, 1.3, 2.0, 0.8, 1.1, 3.0])
+    inv = cdp.totals([0] * 6)
+    view = cdp.Imaged(dist.Laplace(np.zeros(6), scale), inv)
+    i, j = np.triu_indices(6, 1)
+    V = np.eye(6)[i] - np.eye(6)[j]
+    profile = view.loss(sparse.csr_array(V)).profile
+    grid = np.array([0.0, 0.2, 0.6, 1.0])
+    every = profile(grid[:, None])
+    caps = profile.profile.cap(grid[:, None], profile.profile.law)
+    assert np.all(caps >= every * (1 - 1e-9)) and np.any(caps > every * 1.01)
+    kept = profile.frontier()
+    assert 0 < kept.size < 15
+    assert_allclose(every[:, kept].max(axis=1), every.max(axis=1), rtol=1e-12)

@@ -99,6 +99,18 @@ def test_a_second_release_of_the_same_table_and_an_unknown_scale(inv):
     np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
+@pytest.mark.parametrize("prior", [dist.Normal(30.0, 20.0), dist.Exponential(0.1)])
+def test_a_scale_that_is_a_parameter_of_the_mechanism(inv, prior, key, precision):
+    """It is traced there, which nothing that looks at numbers may stumble over."""
+
+    def model():
+        scale = numpyro.sample("scale", dist.HalfNormal(5.0))
+        cdp.Observed(cdp.Mechanism("imaged", "normal", scale, inv), Y).latent("q", prior)
+
+    found = numpyro.infer.util.initialize_model(key, model)
+    assert np.isfinite(jax.jit(found.potential_fn)(found.param_info.z))
+
+
 def test_the_chain_starts_near_the_release(inv, key):
     seen = cdp.Observed(cdp.Mechanism("conditioned", "normal", 2.0, inv), 1000 * Y)
     with jax.enable_x64(True):

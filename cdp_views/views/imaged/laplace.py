@@ -67,7 +67,7 @@ class ImagedLaplace(PushedView):
         raise self._refuse("entropy", "Estimate it as the mean of −log_prob over draws.")
 
     def loss(self, differences: sparse.csr_array, query: Any = None) -> ProfileLoss:
-        """Of every difference v the profile, exact in groups of two; sup min_w ‖(v + uw)/λ‖₁."""
+        """The profile of each difference v, exact in groups of 2 or 3; sup min_w ‖(v + uw)/λ‖₁."""
         if query is not None:
             raise self._refuse(
                 "loss(query=)", "Ask for the whole release, which bounds every query."
