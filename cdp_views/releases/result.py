@@ -84,7 +84,8 @@ class Release:
     def coords(self) -> dict[str, Any]:
         """Coordinates for labelled arrays: `cell`, and every label column along it.
 
-        A cell is called by the first column that tells all cells apart, or by all of them.
+        A cell is called by the first column that tells all cells apart, or by all of them, and
+        by its row where they do not.
         """
         labels = self.table.drop(columns=RELEASED).astype(str)
         unique = [name for name in labels if labels[name].is_unique]
@@ -92,6 +93,8 @@ class Release:
             cell = labels[unique[0]].tolist()
         else:
             cell = [" / ".join(row) for row in labels.itertuples(index=False)]
+            if len(set(cell)) < len(cell):  # then by its row too
+                cell = [f"{name} #{row}" for row, name in enumerate(cell, start=1)]
         others = {str(c): (("cell",), labels[c].tolist()) for c in labels.columns if c != "cell"}
         return {"cell": cell} | others
 

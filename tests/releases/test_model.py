@@ -103,3 +103,5 @@ def test_cells_are_called_by_the_column_that_tells_them_apart(make):
     assert made.coords["state"] == (("cell",), states)
     twice = make(names={"state": states, "county": list("abcdabcd")})
     assert twice.coords["cell"][5] == "y / b"
+    alike = make(names={"state": states})
+    assert alike.coords["cell"][4:6] == ["y #5", "y #6"]
