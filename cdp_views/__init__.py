@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from .views import Imaged as Imaged
     from .views import MaxEntropy as MaxEntropy
     from .views import observe_imaged as observe_imaged
+    from .views import observe_max_entropy as observe_max_entropy
 
 __version__ = "0.1.0"
 
@@ -87,6 +88,7 @@ _ROOM_OF = {
     "DiscreteNormal": "noise",
     "MaxEntropy": "views",
     "observe_imaged": "views",
+    "observe_max_entropy": "views",
     "Conditioned": "views",
     "Imaged": "views",
     "solve_max_entropy": "maxent",

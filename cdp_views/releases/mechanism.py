@@ -55,6 +55,10 @@ def check_mechanism(view: str, noise: str) -> None:
     if (view, noise) in _UNPROVED:
         raise _checks.UnsupportedError(_UNPROVED[view, noise])
     _checks.choice("noise", noise, NOISES)
+    _check_exists(view, noise)
+
+
+def _check_exists(view: str, noise: str) -> None:
     if view == "max-entropy" and NOISES[noise].whole:
         raise _checks.UnsupportedError(
             f"There is no max-entropy view of {noise} noise. "
@@ -88,6 +92,7 @@ class Mechanism:
 
     Raises:
         ValueError: another view or noise, a scale of a wrong shape or not positive.
+        UnsupportedError: the max-entropy view of whole noise, which there is not.
 
     Example:
         >>> import cdp_views as cdp
@@ -105,6 +110,7 @@ class Mechanism:
     def __post_init__(self) -> None:
         _checks.choice("view", self.view, (*VIEWS, "independent"))
         _checks.choice("noise", self.noise, NOISES)
+        _check_exists(self.view, self.noise)
         if np.shape(self.scale) not in ((), (self.invariant.n,)):
             raise ValueError(
                 f"`scale` must be one number or have shape ({self.invariant.n},), one per cell; "

@@ -16,7 +16,8 @@ from cdp_views.invariants import Invariant
 from cdp_views.releases.closing import slack_of, totals_of
 from cdp_views.releases.mechanism import NOISES, Mechanism
 from cdp_views.releases.rounded import Rounded
-from cdp_views.support import NonnegativeTotals, Restricted
+from cdp_views.support import AffineSubspace, NonnegativeTotals, Restricted
+from cdp_views.views import needs_scales, observe_max_entropy, observe_view
 
 
 @final
@@ -137,7 +138,7 @@ class Observed:
             q = jnp.asarray(numpyro.sample(name, flat))
             self.observe(f"{name}_released", q, scale=scale)
         else:
-            noise = jnp.asarray(numpyro.sample(f"{name}_noise", self._noise(scale)))
+            noise = self._sampled_noise(name, scale)
             start = jnp.asarray(self.released, noise.dtype)
             q = jnp.asarray(numpyro.deterministic(name, start - noise))
         numpyro.factor(f"{name}_prior", at.log_prob(q))
@@ -145,6 +146,9 @@ class Observed:
 
     def observe(self, name: str, q: Any, *, scale: Any = None) -> Array:
         """A site `name`: this table was released from true counts q (n,). Inside a model.
+
+        Max-entropy Laplace noise has latents of its own, `name_scales` (`observe_max_entropy`), and
+        so has imaged Laplace noise on totals that overlap, `name_fibre` (`observe_imaged`).
 
         Args:
             name: of the site.
@@ -160,12 +164,22 @@ class Observed:
             if self.rounding
             else self.mechanism.density(q, scale=scale)
         )
-        return jnp.asarray(numpyro.sample(name, law, obs=jnp.asarray(self.released)))
+        return jnp.asarray(observe_view(name, law, jnp.asarray(self.released)))
 
     def _totals(self) -> Any:
         if self.totals is not None:
             return self.totals
         return _evaluate(self.invariant, self.released)
+
+    def _sampled_noise(self, name: str, scale: Any) -> Array:
+        """A site `name_noise` (n,), y − q."""
+        law = self._noise(scale)
+        if not needs_scales(law):
+            return jnp.asarray(numpyro.sample(f"{name}_noise", law))
+        flat = dist.ImproperUniform(AffineSubspace(self.invariant), (), (self.invariant.n,))
+        noise = jnp.asarray(numpyro.sample(f"{name}_noise", flat))
+        observe_max_entropy(f"{name}_released", law, noise)
+        return noise
 
     def _noise(self, scale: Any) -> dist.Distribution:
         """The law of y − q; for independent noise on {x : A x = A y − c}, not renormalised."""

@@ -10,6 +10,7 @@ host. Its relative error is below 10⁻³, which the simulated term hides.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -55,12 +56,19 @@ def coupling_of(mixing: Mixing, segments: Any, needed: np.ndarray) -> Coupling:
         np.stack([sizes.astype(float), needed, *leaves], -1), axis=0, return_inverse=True
     )
     structure = jax.tree.structure(per_group)
-    tables = []
-    for m, q, *parameters in rows:
-        law = jax.tree.unflatten(structure, [np.float64(p) for p in parameters])
-        tables.append(log_table(law, int(m), float(q)))
+    tables = [
+        _kept_table(structure, tuple(parameters), int(m), q) for m, q, *parameters in rows.tolist()
+    ]
     start, step, table = (np.stack(part) for part in zip(*tables, strict=True))
     return Coupling(jnp.asarray(start), jnp.asarray(step), jnp.asarray(table), jnp.asarray(kind))
+
+
+@lru_cache(maxsize=64)  # 1.5 kB each; a sampler traces its model several times
+def _kept_table(
+    structure: Any, parameters: tuple[float, ...], m: int, q: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    law = jax.tree.unflatten(structure, [np.float64(p) for p in parameters])
+    return log_table(law, m, q)
 
 
 @in_float64
