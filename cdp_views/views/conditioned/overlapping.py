@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple, final
 
 import jax
@@ -24,6 +25,7 @@ from cdp_views.views.conditioned.part import Part
 from cdp_views.views.conditioned.scales import ConditionedScales
 
 _DRAWS = 4096
+_KEPT = 10**6  # entries of the rows of a part that is kept for the next call: 8 MB
 
 
 class Estimate(NamedTuple):
@@ -263,11 +265,40 @@ def _made(
             return ConditionedLaplace(geometry, zero, scale, batch_shape)
         return ConditionedMixture(geometry, zero, scale, batch_shape, mixing, shift=shift)
     scales = np.broadcast_to(np.asarray(scale, np.float64), (*np.shape(scale)[:-1], geometry.n))
-    part = Part.of(geometry, scales, mixing, shift is not None)
-    if shift is None or not _checks.is_concrete(shift):
+    if shift is None:
+        asked = _Asked(geometry, scales, mixing)
+        return _kept(asked) if scales.size * geometry.rank <= _KEPT else asked.part()
+    part = Part.of(geometry, scales, mixing, True)
+    if not _checks.is_concrete(shift):
         return part
     way, chance = part.at(_host_rho(part, shift, scales))
     return replace(part, way=way, chance=chance)
+
+
+class _Asked:
+    """Totals, scales and noise of a part; equal where the totals are the same object."""
+
+    def __init__(self, geometry: Any, scales: np.ndarray, mixing: Mixing) -> None:
+        leaves, structure = jax.tree.flatten(mixing)
+        numbers = (scales, *(np.asarray(leaf) for leaf in leaves))
+        bits = tuple((a.shape, a.dtype.str, a.tobytes()) for a in numbers)
+        self.geometry, self.scales, self.mixing = geometry, scales, mixing
+        self.known_by = (id(geometry), structure, bits)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Asked) and self.known_by == other.known_by
+
+    def __hash__(self) -> int:
+        return hash(self.known_by)
+
+    def part(self) -> Part:
+        """Its constant is an estimate that takes seconds."""
+        return Part.of(self.geometry, self.scales, self.mixing, False)
+
+
+@lru_cache(maxsize=8)  # a sampler traces its model several times; each holds its totals alive
+def _kept(asked: _Asked) -> Part:
+    return asked.part()
 
 
 @in_float64
