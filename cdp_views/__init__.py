@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from .privacy import compose as compose
     from .privacy import prior_to_posterior as prior_to_posterior
     from .privacy import privacy_loss as privacy_loss
+    from .releases import Ledger as Ledger
     from .releases import Mechanism as Mechanism
     from .releases import Observed as Observed
     from .releases import Release as Release
@@ -123,6 +124,7 @@ _ROOM_OF = {
     "read_published": "releases",
     "read_release": "releases",
     "Release": "releases",
+    "Ledger": "releases",
     "Mechanism": "releases",
     "Observed": "releases",
     "to_datatree": "inference",

@@ -8,6 +8,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from cdp_views.cli.ledger import app as ledger_app
+
 app = typer.Typer(
     name="cdp-views",
     help="Differential privacy with exact totals: what each mechanism gives away and is good for.",
@@ -18,6 +20,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     epilog="`cdp-views compare` alone shows it on an embedded table. COMMAND --help explains each.",
 )
+
+app.add_typer(ledger_app, name="ledger")
 
 
 def _print_version(wanted: bool) -> None:
@@ -209,6 +213,10 @@ def release(
             "--accept-exact", help="Publish also where totals alone determine cells, exactly."
         ),
     ] = False,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Ledger of this table: refuses what exceeds its budget."),
+    ] = None,
 ) -> None:
     """Publish one private table whose totals are exact. Each release spends its budget."""
     from cdp_views.cli.release import Request, run
@@ -227,6 +235,7 @@ def release(
             scales=scales,
             names=tuple(names or ()),
             accept_exact=accept_exact,
+            ledger=ledger,
             out=out,
         )
     )

@@ -43,6 +43,7 @@ class Request:
     scales: str | None
     names: tuple[str, ...]
     accept_exact: bool
+    ledger: Path | None
     out: Path
 
 
@@ -65,11 +66,18 @@ def run(request: Request) -> None:
         report(0, 1, "loading NumPyro")
         from cdp_views.invariants import totals
         from cdp_views.neighbours import relocations
-        from cdp_views.releases import release
+        from cdp_views.releases import Ledger, release
         from cdp_views.releases.files import check_target
         from cdp_views.releases.mechanism import NOISES, check_mechanism
 
-        check_target(request.out)
+        spoken: list[str] = []
+
+        def announce(sentence: str) -> None:
+            spoken.append(sentence)
+            _say(sentence)
+
+        ledger = None if request.ledger is None else Ledger(request.ledger, announce=announce)
+        check_target(request.out, reservations=() if ledger is None else ledger.unfinished)
         check_mechanism(request.view, request.noise)
         pure, delta = NOISES[request.noise].pure, request.delta
         if delta is None and not pure:
@@ -101,7 +109,10 @@ def run(request: Request) -> None:
                 scales=pattern,
                 names=cells,
                 accept_exact=request.accept_exact,
+                ledger=ledger,
             )
+        if ledger is not None and not spoken:
+            _say("Resumes a release that was cut short: the same noise, and no further cost.")
         report(0, 1, "writing files")
         made.save(request.out)
     heard = [str(w.message) for w in caught if w.category is UserWarning]

@@ -1,6 +1,7 @@
 """A confidential table in, a private table with exact totals out, and the way back to a model."""
 
 from cdp_views.releases.files import read_release as read_release
+from cdp_views.releases.ledger import Ledger as Ledger
 from cdp_views.releases.mechanism import Mechanism as Mechanism
 from cdp_views.releases.observed import Observed as Observed
 from cdp_views.releases.published import read_published as read_published

@@ -1,8 +1,10 @@
 """A release on disk: the table, and its metadata beside it; both whole or neither."""
 
+import json
 import os
 import shutil
 import tempfile
+from collections.abc import Collection
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +14,7 @@ import pandas as pd
 
 from cdp_views.releases import geometry, metadata
 from cdp_views.releases.digest import RELEASED, digest
+from cdp_views.releases.places import literal, place_new, sync_folder
 
 if TYPE_CHECKING:
     from cdp_views.releases.result import Release
@@ -24,11 +27,18 @@ def metadata_path(path: str | PathLike[str]) -> Path:
     return Path(f"{os.fspath(path)}.json")
 
 
-def check_target(path: str | PathLike[str]) -> Path:
-    """The path, refused where a release could not be written to it."""
+def check_target(path: str | PathLike[str], *, reservations: Collection[str] = ()) -> Path:
+    """The path, refused where a release could not be written to it.
+
+    Args:
+        path: of the table.
+        reservations: names of unfinished releases, whose files may be there already.
+    """
     target = Path(path)
     if target.suffix.lower() not in _CSV + _PARQUET:
         raise ValueError(f"`{target}` must end in .csv or .parquet, the formats of a release.")
+    if reservations and _reservation_of(target) in reservations:
+        return target
     for there in (target, metadata_path(target)):
         if there.exists():
             raise FileExistsError(
@@ -38,11 +48,22 @@ def check_target(path: str | PathLike[str]) -> Path:
     return target
 
 
+def _reservation_of(target: Path) -> str | None:
+    """The reservation that the metadata at a target speak of."""
+    try:
+        told = json.loads(metadata_path(target).read_text(encoding="utf-8"))
+        return told["ledger"]["reservation"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def save(release: "Release", path: str | PathLike[str]) -> None:
     """Write both files beside their place, read them back, then put them in place."""
-    target = check_target(path)
+    own = release.reservation
+    target = check_target(path, reservations=() if own is None else (own.name,))
     target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    prefix = f".{target.name}-" if own is None else f".{target.name}-{own.name}-"
+    scratch = Path(tempfile.mkdtemp(prefix=prefix, dir=target.parent))
     try:
         table, about = scratch / target.name, metadata_path(scratch / target.name)
         about.write_text(metadata.dump(release.metadata), encoding="utf-8")
@@ -55,7 +76,9 @@ def save(release: "Release", path: str | PathLike[str]) -> None:
         placed = []
         try:
             for made, place in ((about, metadata_path(target)), (table, target)):
-                _place(made, place)
+                if own is not None and place.exists() and _same(made, place):
+                    continue  # a kill came after this file: the rest is still to do
+                place_new(made, place)
                 placed.append(place)
         except BaseException:
             for place in placed:
@@ -63,6 +86,20 @@ def save(release: "Release", path: str | PathLike[str]) -> None:
             raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+    sync_folder(target.parent)
+    if own is not None:
+        from cdp_views.releases.ledger import Ledger
+
+        for stale in target.parent.glob(f"{literal(prefix)}*"):  # of tries that were killed
+            shutil.rmtree(stale, ignore_errors=True)
+        Ledger(own.ledger).complete(own)
+
+
+def _same(made: Path, place: Path) -> bool:
+    """Whether a file in its place is what was to be put there."""
+    if made.suffix.lower() in _PARQUET:
+        return digest(_read(made)) == digest(_read(place))
+    return made.read_bytes() == place.read_bytes()
 
 
 def read_release(path: str | PathLike[str]) -> "Release":
@@ -132,15 +169,3 @@ def _read(path: Path) -> pd.DataFrame:
         # pandas' and pyarrow's own messages quote the file and run over several lines
         raise ValueError(f"`{path}` cannot be read ({type(reason).__name__}).") from None
     return table.assign(**{RELEASED: numbers})
-
-
-def _place(made: Path, place: Path) -> None:
-    """Move a complete file to a name that nothing has yet."""
-    try:
-        os.link(made, place)  # fails where the name is taken, in one step
-    except FileExistsError:
-        raise FileExistsError(f"`{place}` is there already. Name another file.") from None
-    except OSError:  # a file system without hard links: look, then move
-        if place.exists():
-            raise FileExistsError(f"`{place}` is there already. Name another file.") from None
-        os.rename(made, place)

@@ -1,6 +1,8 @@
 """The columns that tell a reader which row is which cell; always text."""
 
+import json
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -29,6 +31,21 @@ def label_columns(names: Any, invariant: Invariant) -> dict[str, list[str]]:
     if RELEASED in given:
         raise ValueError(f'`names` must not have a column "{RELEASED}": the release is called so.')
     return {name: _text(name, values, invariant.n) for name, values in given.items()}
+
+
+def own_columns(names: Any, labels: dict[str, list[str]]) -> dict[str, list[str]]:
+    """The columns that tell cells: not that of the groups, which each release chooses."""
+    frame = nw.from_native(names, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame | Mapping):
+        return labels
+    return {"cell": labels["cell"]}
+
+
+def digest_of_columns(labels: dict[str, list[str]]) -> dict[str, str]:
+    """What tells this table from others: SHA-256 of every public label column."""
+    return {
+        name: sha256(json.dumps(values).encode()).hexdigest() for name, values in labels.items()
+    }
 
 
 def _groups(invariant: Invariant) -> dict[str, list[str]]:

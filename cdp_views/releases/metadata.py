@@ -13,6 +13,7 @@ from cdp_views.neighbours import Neighbours
 from cdp_views.releases import geometry, wording
 from cdp_views.releases.digest import digest
 from cdp_views.releases.mechanism import NOISES, VIEWS
+from cdp_views.releases.reservation import Reservation
 
 SCHEMA, VERSION = "cdp_views.release", 1
 LIBRARY = f"cdp_views {import_module('cdp_views').__version__}"
@@ -35,8 +36,13 @@ def describe(
     totals: np.ndarray,
     step: float | None,
     table: pd.DataFrame,
+    generator: str,
+    reservation: Reservation | None,
 ) -> dict[str, Any]:
     """All that may be said about a release; `totals` (k,) are those published exactly."""
+    promise = wording.guarantee(invariant, neighbours, epsilon=epsilon, delta=delta)
+    if reservation is not None:
+        promise += wording.with_others(reservation)
     stated = {
         "schema": SCHEMA,
         "version": VERSION,
@@ -47,13 +53,21 @@ def describe(
         "epsilon": epsilon,
         "delta": delta,
         "neighbours": wording.stated(neighbours),
-        "guarantee": wording.guarantee(invariant, neighbours, epsilon=epsilon, delta=delta),
-        "caveat": wording.caveat(step, whole=NOISES[noise].whole),
+        "guarantee": promise,
+        "caveat": wording.caveat(step, whole=NOISES[noise].whole, generator=generator),
         "cells": invariant.n,
         "invariants": geometry.to_json(invariant, totals),
         "determined_cells": np.flatnonzero(invariant.determined).tolist(),
         "step": step,
     }
+    if reservation is not None:
+        stated["ledger"] = {
+            "release": reservation.number,
+            "reservation": reservation.name,
+            "added_totals": reservation.added_totals,
+            "epsilon_together": reservation.spent.epsilon,
+            "delta_together": reservation.spent.delta,
+        }
     return stated | {"digest": {"sha256": digest(table), "metadata": digest_of_metadata(stated)}}
 
 

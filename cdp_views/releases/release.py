@@ -1,12 +1,14 @@
 """One private table from one confidential table."""
 
+import hmac
+import json
 import warnings
+from hashlib import sha256
 from typing import Any
 
 import jax
 import numpy as np
 import pandas as pd
-from jax import Array
 
 from cdp_views import _checks
 from cdp_views._counts import as_counts, tells_counts
@@ -14,12 +16,17 @@ from cdp_views.calibration import calibrate
 from cdp_views.invariants import Invariant
 from cdp_views.neighbours import Neighbours, Relocations
 from cdp_views.releases import metadata
+from cdp_views.releases.cells import cell_ids
 from cdp_views.releases.closing import add_noise, totals_of
+from cdp_views.releases.cost import Cost, structure, unit_key
 from cdp_views.releases.digest import RELEASED
-from cdp_views.releases.labels import label_columns
+from cdp_views.releases.drawing import draw
+from cdp_views.releases.labels import digest_of_columns, label_columns, own_columns
+from cdp_views.releases.ledger import Ledger
 from cdp_views.releases.mechanism import NOISES, NoiseName, View, check_mechanism, law
+from cdp_views.releases.reservation import Reservation
 from cdp_views.releases.result import Release
-from cdp_views.releases.secret import fresh_key
+from cdp_views.releases.secret import Secret, fresh_secret
 
 _SHOWN = 20
 
@@ -36,14 +43,17 @@ def release(
     scales: Any = None,
     names: Any = None,
     accept_exact: bool = False,
+    ledger: Ledger | None = None,
 ) -> Release:
     """Publish y = q + X: the noise is the least that keeps the budget, every total stays exact.
 
     Law: the named view of independent noise of scale s·`scales` around the counts, s by
     `cdp.calibrate`. Support: real numbers, possibly negative, on {A y = A q}. Guarantee:
     (ε, δ)-differential privacy for the unit `neighbours`, relative to the exact totals, which are
-    published as they are. The noise is drawn in float64 with a key from the operating system that
-    is not kept: two calls never repeat it, and each call spends its budget again.
+    published as they are. The noise is drawn in float64 from a secret of the operating system that
+    is not kept: two calls never repeat it, and each call spends its budget again. With `ledger` the
+    cost is written down before the noise is drawn; until the release is saved, the same call on
+    the same counts gives the same release, at no further cost.
 
     Args:
         counts: true counts q (n,), at least 0. Whole counts under unweighted totals give totals
@@ -60,17 +70,20 @@ def release(
         scales: relative scales (n,) of the noise; published, hence never a function of the counts.
         names: one public label per cell, or several columns of them (a mapping or a data frame).
         accept_exact: publish also where the totals alone determine some cells, exactly.
+        ledger: of this table; refuses what exceeds its budget, and resumes what was cut short.
 
     Returns:
         The release; nothing in it is confidential.
 
     Raises:
-        ValueError: counts, budget, scales or names that make no sense; determined cells.
+        ValueError: counts, budget, scales or names that make no sense; determined cells; a ledger
+            of another table, or whose budget does not suffice.
         InfeasibleError: scales that the max-entropy view cannot keep.
         UnsupportedError: a view and noise without a proved guarantee.
 
     Warns:
-        UserWarning: δ above 1/Σ counts, which would allow publishing a whole record.
+        UserWarning: δ above 1/Σ counts, which would allow publishing a whole record; a ledger with
+            an unfinished release of the same design, made from other counts.
 
     Example:
         >>> import cdp_views as cdp
@@ -116,15 +129,26 @@ def release(
             UserWarning,
             stacklevel=2,
         )
-    with jax.enable_x64(True):
-        unit = calibrate(
-            lambda s: law(view, noise, np.zeros(invariant.n), s * pattern, invariant),
-            neighbours,
-            epsilon=epsilon,
-            delta=delta,
-        )
-    scale = unit * pattern
-    drawn = _draw(fresh_key(), view, noise, scale, invariant)
+    request = _request(view, noise, epsilon, delta, neighbours, invariant, pattern, labels)
+    reservation, secret = _resumed(ledger, request, counts)
+    if reservation is not None:
+        scale = reservation.scale
+    else:
+        scale = pattern * _calibrated(view, noise, epsilon, delta, neighbours, invariant, pattern)
+        if ledger is not None:
+            cost = Cost.of(
+                view,
+                noise,
+                scale,
+                invariant,
+                neighbours,
+                epsilon=epsilon,
+                delta=delta,
+                columns=digest_of_columns(own_columns(names, labels)),
+            )
+            reservation, secret = ledger.reserve(cost, counts, request)
+    secret = fresh_secret() if secret is None else secret
+    drawn, generator = draw(secret, cell_ids(labels), view, noise, scale, invariant)
     if NOISES[noise].whole:
         released, step = counts + drawn, 1.0
     else:
@@ -141,20 +165,77 @@ def release(
         totals=totals_of(invariant, counts),
         step=step,
         table=table,
+        generator=generator,
+        reservation=reservation,
     )
-    made = Release(table, about, invariant)
+    made = Release(table, about, invariant, reservation)
     made.verify()
     return made
 
 
-def _draw(key: Array, view: str, noise: str, scale: np.ndarray, invariant: Invariant) -> np.ndarray:
-    """The noise X (n,) in float64; the counts play no part in it. Tests seed it, callers cannot."""
+def _calibrated(
+    view: View,
+    noise: NoiseName,
+    epsilon: float,
+    delta: float,
+    neighbours: Neighbours,
+    invariant: Invariant,
+    pattern: np.ndarray,
+) -> float:
+    """The least scale of noise of this pattern that keeps the budget."""
     with jax.enable_x64(True):
-        drawn: Any = law(view, noise, np.zeros(invariant.n), scale, invariant)
-        x = np.asarray(drawn.sample_noise(key))
-    if x.dtype != np.float64 and not (NOISES[noise].whole and x.dtype == np.int64):
-        raise TypeError(f"noise must be drawn in 64 bits; the view drew {x.dtype}")
-    return x.astype(np.float64)
+        return calibrate(
+            lambda s: law(view, noise, np.zeros(invariant.n), s * pattern, invariant),
+            neighbours,
+            epsilon=epsilon,
+            delta=delta,
+        )
+
+
+def _request(
+    view: str,
+    noise: str,
+    epsilon: float,
+    delta: float,
+    neighbours: Neighbours,
+    invariant: Invariant,
+    pattern: np.ndarray,
+    labels: dict[str, list[str]],
+) -> str:
+    """What was asked for, as a digest: the same request on the same counts can be resumed."""
+    told = {
+        "view": view,
+        "noise": noise,
+        "epsilon": epsilon,
+        "delta": delta,
+        "unit": unit_key(neighbours),
+        "invariant": structure(invariant),
+        "pattern": pattern.tolist(),
+        "labels": labels,
+    }
+    return sha256(json.dumps(told).encode()).hexdigest()
+
+
+def _resumed(
+    ledger: Ledger | None, request: str, counts: np.ndarray
+) -> tuple[Reservation | None, Secret | None]:
+    """The unfinished release of this request on these very counts, if there is one."""
+    if ledger is None:
+        return None, None
+    waiting = ledger.open(request)
+    for reservation in waiting:
+        secret, bound = reservation.read()
+        if hmac.compare_digest(secret.digest(counts, request), bound):
+            return reservation, secret
+    if waiting:
+        warnings.warn(
+            f"`{ledger.path}` has an unfinished release of the same design, made from other "
+            "counts. The same noise on other counts would publish the change: this is a new "
+            "release with its own noise and its own cost.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return None, None
 
 
 def _budget(epsilon: float, delta: float, noise: str) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from cdp_views.releases.checks import Check
 from cdp_views.releases.digest import RELEASED
 from cdp_views.releases.mechanism import Mechanism
 from cdp_views.releases.observed import Observed
+from cdp_views.releases.reservation import Reservation
 from cdp_views.support import AffineSubspace
 
 
@@ -30,6 +31,7 @@ class Release:
         table: one row a cell: label columns as text, and `released`, counts.
         metadata: what was done and what it guarantees; JSON types only.
         invariant: what holds exactly.
+        reservation: its line in a ledger, where there is one: `save` completes it.
 
     Raises:
         ValueError: from `verify()`, where a total, a cell or the metadata were changed.
@@ -46,6 +48,7 @@ class Release:
     table: pd.DataFrame
     metadata: dict[str, Any]
     invariant: Invariant
+    reservation: Reservation | None = None
 
     @property
     def released(self) -> np.ndarray:
@@ -150,6 +153,9 @@ class Release:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the table to `path` (.csv or .parquet) and the metadata to `path`.json, or neither.
+
+        With a ledger the release is then complete, and its secret destroyed. Where a kill came
+        between the two files, saving the same release again to the same place finishes it.
 
         Raises:
             ValueError: another suffix, or labels that the file would change.

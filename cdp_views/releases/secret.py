@@ -1,16 +1,71 @@
-"""The secret of one release: drawn from the operating system, used once, kept nowhere."""
+"""The secret of one release: drawn from the operating system, used once, then destroyed."""
 
 import secrets
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import final
 
 import jax
 import numpy as np
 from jax import Array
 
-GENERATOR = "threefry2x32"
+from cdp_views.releases import threefry
+
+_SIZE = 32
 
 
-def fresh_key() -> Array:
-    """A key that nobody chose and nobody can ask for again; 64 bits, all that such a key holds."""
-    words = np.frombuffer(secrets.token_bytes(8), dtype=np.uint32)
-    # The generator by name: a session's default (jax_default_prng_impl) may be another.
-    return jax.random.wrap_key_data(jax.numpy.asarray(words), impl=GENERATOR)
+@final
+@dataclass(frozen=True, eq=False)
+class Secret:
+    """The root of all random bits of one release: 256 bits that nobody chose.
+
+    Bits are a function of (root, id, purpose, round): a cell keeps its noise in a second try, and
+    in whatever part of the table it lies. Printing or pickling never shows the root.
+
+    Args:
+        root: 32 bytes.
+    """
+
+    root: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.root) != _SIZE:
+            raise ValueError(f"`root` must have {_SIZE} bytes; got {len(self.root)}.")
+
+    def __reduce__(self) -> str:
+        raise TypeError("a release's secret is not pickled: it lies in its own file only")
+
+    def words(self, ids: np.ndarray, purpose: int, rounds: int | np.ndarray = 0) -> np.ndarray:
+        """Four words of random bits, (4, m) uint64, for every id (2, m).
+
+        Args:
+            ids: (2, m), of cells or groups.
+            purpose: what for, below 2³²: bits of different purposes have nothing in common.
+            rounds: which try it is, or (m,) of them.
+        """
+        counters = np.empty((4, ids.shape[1]), dtype=np.uint64)
+        counters[:2] = ids
+        counters[2], counters[3] = purpose, rounds
+        return threefry.bits(self.root, counters)
+
+    def key(self, rounds: int = 0) -> Array:
+        """A JAX key, for laws that are drawn for the whole table at once; it holds 64 bits."""
+        own = blake2b(rounds.to_bytes(8, "little"), key=self.root, digest_size=8, person=b"jax")
+        words = np.frombuffer(own.digest(), dtype=np.uint32)
+        # The generator by name: a session's default (jax_default_prng_impl) may be another.
+        return jax.random.wrap_key_data(jax.numpy.asarray(words), impl="threefry2x32")
+
+    def digest(self, counts: np.ndarray, request: str) -> str:
+        """What binds this secret to one input: keyed BLAKE2b, which tells nobody else anything.
+
+        The same noise on other counts would publish the change.
+        """
+        own = blake2b(key=self.root, digest_size=32, person=b"input")
+        own.update(request.encode() + b"\0")
+        own.update(np.ascontiguousarray(counts, dtype="<f8").tobytes())
+        return own.hexdigest()
+
+
+def fresh_secret() -> Secret:
+    """A secret that nobody can ask for again."""
+    return Secret(secrets.token_bytes(_SIZE))

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from cdp_views.invariants import Invariant
 from cdp_views.neighbours import Differences, Neighbours, Relocations
-from cdp_views.releases.secret import GENERATOR
+from cdp_views.releases.reservation import Reservation
 
 
 def guarantee(invariant: Invariant, neighbours: Neighbours, *, epsilon: float, delta: float) -> str:
@@ -37,7 +37,25 @@ def guarantee(invariant: Invariant, neighbours: Neighbours, *, epsilon: float, d
     return text
 
 
-def caveat(step: float | None, *, whole: bool) -> str:
+def with_others(reservation: Reservation) -> str:
+    """What this release and those before it promise together."""
+    if reservation.number == 1:
+        return ""
+    spent, added = reservation.spent, reservation.added_totals
+    text = (
+        f" This is release {reservation.number} of the table: together they keep epsilon = "
+        f"{spent.epsilon:.15g}, delta = {spent.delta:.15g}, relative to all totals that they "
+        "publish."
+    )
+    if added:
+        text += (
+            f" This one adds {added} exact total{'s' if added != 1 else ''} to those before, which "
+            "narrows what the earlier releases protect as well."
+        )
+    return text
+
+
+def caveat(step: float | None, *, whole: bool, generator: str) -> str:
     """What float64 and the generator leave open."""
     if whole:
         sums = "The noise is whole, so sums are exact; its probabilities are float64 arithmetic. "
@@ -49,7 +67,7 @@ def caveat(step: float | None, *, whole: bool) -> str:
             "exact; as the counts are whole this is post-processing and costs no privacy. "
         )
     return (
-        f"The noise was drawn in float64 with {GENERATOR}, from a key of 64 bits that the "
+        f"The noise was drawn in float64 with {generator}, from a secret of 256 bits that the "
         "operating system made and that was not kept; it is not a cryptographic generator. "
         f"{sums}Each further release of the same counts costs its own epsilon and delta on top."
     )

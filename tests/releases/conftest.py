@@ -2,11 +2,11 @@
 
 import importlib
 
-import jax
 import numpy as np
 import pytest
 
 import cdp_views as cdp
+from cdp_views.releases.secret import Secret
 
 COUNTS = np.array([11, 502, 77, 3, 9001, 12, 640, 31])
 GROUPS = ["x"] * 4 + ["y"] * 4
@@ -41,6 +41,6 @@ def seeded(monkeypatch):
     def fix(seed):
         # the room's function hides its file of the same name
         module = importlib.import_module("cdp_views.releases.release")
-        monkeypatch.setattr(module, "fresh_key", lambda: jax.random.key(seed))
+        monkeypatch.setattr(module, "fresh_secret", lambda: Secret(seed.to_bytes(32, "little")))
 
     return fix

@@ -7,11 +7,13 @@ import jax
 import numpy as np
 import pytest
 
-from cdp_views.releases.secret import fresh_key
+from cdp_views.releases import threefry
+from cdp_views.releases.cells import cell_ids, group_ids
+from cdp_views.releases.secret import Secret, fresh_secret
 
 from .conftest import COUNTS
 
-BYTES = bytes([0xDE, 0xAD, 0xBE, 0xEF, 0xFE, 0xED, 0xFA, 0xCE])
+BYTES = bytes(range(0xC0, 0xE0))
 
 
 @pytest.fixture
@@ -20,20 +22,27 @@ def known(monkeypatch):
 
 
 def traces():
-    words = np.frombuffer(BYTES, dtype=np.uint32)
+    words = np.frombuffer(BYTES, dtype=np.uint64)
     yield from (BYTES, BYTES.hex().encode(), BYTES[::-1])
     yield from (str(word).encode() for word in words)
     yield from (word.tobytes() for word in words)
 
 
-def test_the_key_is_what_the_operating_system_gave(known):
-    data = np.asarray(jax.random.key_data(fresh_key()))
-    assert data.tobytes() == BYTES
-    assert str(jax.random.key_impl(fresh_key())) == "threefry2x32"
+def test_the_secret_is_what_the_operating_system_gave(known):
+    assert fresh_secret().root == BYTES
 
 
-def test_keys_differ_from_call_to_call():
-    assert len({np.asarray(jax.random.key_data(fresh_key())).tobytes() for _ in range(100)}) == 100
+def test_secrets_differ_from_call_to_call():
+    assert len({fresh_secret().root for _ in range(100)}) == 100
+
+
+def test_a_secret_is_neither_shown_nor_pickled():
+    secret = Secret(BYTES)
+    assert not any(trace in repr(secret).encode() for trace in traces())
+    with pytest.raises(TypeError, match="not pickled"):
+        pickle.dumps(secret)
+    with pytest.raises(ValueError, match="must have 32 bytes; got 3"):
+        Secret(b"abc")
 
 
 def test_nothing_of_secret_noise_or_counts_is_kept(known, make, tmp_path, caplog, capsys):
@@ -53,3 +62,73 @@ def test_nothing_of_secret_noise_or_counts_is_kept(known, make, tmp_path, caplog
 
 def test_the_search_finds_a_secret_that_is_there():
     assert any(trace in pickle.dumps({"key": BYTES}) for trace in traces())
+
+
+# Random123's known answers for threefry4x64 with 20 rounds: counter, key, bits
+KNOWN = [
+    ("0" * 64, "0" * 64, "09218ebde6c85537 55941f5266d86105 4bd25e16282434dc ee29ec846bd2e40b"),
+    ("f" * 64, "f" * 64, "29c24097942bba1b 0371bbfb0f6f4e11 3c231ffa33f83a1c cd29113fde32d168"),
+    (
+        "243f6a8885a308d313198a2e03707344a4093822299f31d0082efa98ec4e6c89",
+        "452821e638d01377be5466cf34e90c6cbe5466cf34e90c6cc0ac29b7c97c50dd",
+        "a7e8fde591651bd9 baafd0c30138319b 84a5c1a729e685b9 901d406ccebc1ba4",
+    ),
+]
+
+
+def words(text):
+    text = text.replace(" ", "")
+    return np.array([int(text[i : i + 16], 16) for i in range(0, 64, 16)], dtype=np.uint64)
+
+
+@pytest.mark.parametrize(("counter", "key", "expected"), KNOWN)
+def test_known_answers_of_the_generator(counter, key, expected):
+    found = threefry.bits(words(key).astype("<u8").tobytes(), words(counter)[:, None])
+    assert np.array_equal(found[:, 0], words(expected))
+
+
+def test_bits_belong_to_a_cell_whatever_stands_beside_it():
+    secret, ids = Secret(BYTES), cell_ids({"cell": [str(i) for i in range(20_000)]})
+    whole, part = secret.words(ids, 3, 1), secret.words(ids[:, 9_000:9_007], 3, 1)
+    assert np.array_equal(whole[:, 9_000:9_007], part)
+    for other in (
+        secret.words(ids, 3, 2),
+        secret.words(ids, 4, 1),
+        Secret(BYTES[::-1]).words(ids, 3, 1),
+    ):
+        assert not np.any(whole == other)
+    u = threefry.uniform(whole)
+    assert u.min() > 0 and u.max() < 1
+    # 80,000 numbers: mean and every pair of words within 5 standard errors
+    assert abs(u.mean() - 0.5) < 5 / np.sqrt(12 * u.size)
+    assert np.all(np.abs(np.corrcoef(u) - np.eye(4)) < 5 / np.sqrt(u.shape[1]))
+
+
+def test_cells_of_the_same_name_have_ids_of_their_own():
+    ids = cell_ids({"a": ["x", "x", "x", "y"], "b": ["1", "1", "2", "1"]})
+    assert len({tuple(one) for one in ids.T.tolist()}) == 4
+    apart = cell_ids({"a": ["x1", "x"], "b": ["1", "11"]})  # not by joining the labels' letters
+    assert apart[:, 0].tolist() != apart[:, 1].tolist()
+    groups = group_ids(ids, np.array([1, 2, 0, 1]), 2)
+    assert groups[:, 0].tolist() == ids[:, 2].tolist()
+    assert groups[:, 1].tolist() == (ids[:, 0] ^ ids[:, 3]).tolist()
+
+
+def test_a_jax_key_of_the_secret_is_reproducible():
+    one, two = Secret(BYTES).key(), Secret(BYTES).key()
+    assert str(jax.random.key_impl(one)) == "threefry2x32"
+    assert np.array_equal(jax.random.key_data(one), jax.random.key_data(two))
+    other = jax.random.key_data(Secret(BYTES).key(1))
+    assert not np.array_equal(jax.random.key_data(one), other)
+
+
+def test_the_input_digest_tells_counts_and_request_and_needs_the_secret():
+    secret = Secret(BYTES)
+    own = secret.digest(np.arange(3.0), "r")
+    assert own == secret.digest(np.arange(3.0), "r")
+    others = [
+        secret.digest(np.arange(3.0) + np.array([0, 0, 1]), "r"),
+        secret.digest(np.arange(3.0), "s"),
+        Secret(BYTES[::-1]).digest(np.arange(3.0), "r"),
+    ]
+    assert own not in others and len(set(others)) == 3

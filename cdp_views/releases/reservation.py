@@ -1,0 +1,98 @@
+"""One release that is paid for: its secret lies in a file of its own until the output is whole."""
+
+import json
+import os
+import secrets
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self, final
+
+import numpy as np
+
+from cdp_views.releases.accounts import Spent
+from cdp_views.releases.places import literal, sync_folder
+from cdp_views.releases.secret import Secret
+
+_VERSION = 1
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Reservation:
+    """A line of a ledger, and the place of its secret.
+
+    Args:
+        ledger: path of the ledger.
+        number: of the release in it, from 1.
+        name: 128 random bits in hex, which the metadata of the release repeat.
+        scale: of the noise that is paid for.
+        added_totals: exact totals that no earlier release had published.
+        spent: of all releases up to this one together.
+    """
+
+    ledger: Path
+    number: int
+    name: str
+    scale: np.ndarray
+    added_totals: int
+    spent: Spent
+
+    @classmethod
+    def fresh(
+        cls, ledger: Path, number: int, scale: np.ndarray, added_totals: int, spent: Spent
+    ) -> Self:
+        """A new one, with a name that no other has."""
+        return cls(ledger, number, secrets.token_hex(16), scale, added_totals, spent)
+
+    @classmethod
+    def all_of(cls, ledger: Path) -> list[Self]:
+        """Those whose secrets lie beside the ledger."""
+        found = ledger.parent.glob(f"{literal(ledger.name)}.*.secret")
+        names = [path.name.removesuffix(".secret").rpartition(".")[2] for path in found]
+        return [cls(ledger, 0, name, np.zeros(()), 0, Spent(0.0, 0.0)) for name in names]
+
+    def with_spent(self, spent: Spent) -> Self:
+        """The same, with what all releases cost together."""
+        return replace(self, spent=spent)
+
+    @property
+    def path(self) -> Path:
+        """Of the secret."""
+        return self.ledger.with_name(f"{self.ledger.name}.{self.name}.secret")
+
+    @property
+    def has_secret(self) -> bool:
+        """Whether it can be resumed."""
+        return self.path.is_file()
+
+    def keep(self, secret: Secret, input_digest: str) -> None:
+        """Write the secret to its own file, for its owner alone (mode 0600)."""
+        told = {"version": _VERSION, "secret": secret.root.hex(), "input": input_digest}
+        handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as file:
+            json.dump(told, file)
+            file.flush()
+            os.fsync(file.fileno())
+        sync_folder(self.path.parent)
+
+    def read(self) -> tuple[Secret, str]:
+        """The secret and the digest of the input that it is bound to."""
+        try:
+            told = json.loads(self.path.read_text())
+            return Secret(bytes.fromhex(told["secret"])), str(told["input"])
+        except (ValueError, KeyError, TypeError):
+            raise ValueError(
+                f"`{self.path}` is not the secret of a release. Delete it; its cost stays spent."
+            ) from None
+
+    def destroy(self) -> None:
+        """Overwrite and remove the secret. (A disk or a backup may still hold what was there.)"""
+        try:
+            with self.path.open("r+b") as file:
+                file.write(b"\0" * os.fstat(file.fileno()).st_size)
+                file.flush()
+                os.fsync(file.fileno())
+            self.path.unlink()
+        except FileNotFoundError:
+            return
+        sync_folder(self.path.parent)

@@ -1,0 +1,111 @@
+"""Whole noise from a release's secret: each random number belongs to a cell or a node of a tree."""
+
+import numpy as np
+from scipy import sparse
+
+from cdp_views.invariants import Invariant
+from cdp_views.noise import masses
+from cdp_views.precision.given_totals import GivenTotals
+from cdp_views.precision.whole_sums import Mass
+from cdp_views.releases.secret import Secret
+from cdp_views.releases.threefry import uniform
+
+CELL, ORDER, NODE, PART = 16, 17, 18, 19  # purposes of the bits
+
+
+def draw_whole(
+    secret: Secret,
+    ids: np.ndarray,
+    view: str,
+    noise: str,
+    scale: np.ndarray,
+    invariant: Invariant,
+) -> np.ndarray:
+    """The noise X (n,), int64 with A X = 0.
+
+    Args: as `drawing.draw`.
+    """
+    scales, which = np.unique(np.broadcast_to(scale, (invariant.n,)), return_inverse=True)
+    laws = [Mass(*masses(noise, float(s))) for s in scales]
+    if view == "conditioned":
+        return _given(secret, ids, GivenTotals(invariant.matrix, which, laws))
+    return _imaged(secret, ids, which, laws, invariant)
+
+
+def _imaged(
+    secret: Secret, ids: np.ndarray, which: np.ndarray, laws: list[Mass], invariant: Invariant
+) -> np.ndarray:
+    """U less its share of the group's residual; what is left over goes to cells in random order."""
+    groups = invariant.plain_groups
+    assert groups is not None  # `Imaged` has refused all others
+    labels, count = np.asarray(groups.labels), groups.count
+    sizes = np.asarray(groups.sizes, dtype=np.int64)
+    draws = uniform(secret.words(ids, CELL)[0])
+    u = np.empty(labels.size, dtype=np.int64)
+    for number, mass in enumerate(laws):
+        ladder, cells = np.cumsum(mass.p), np.flatnonzero(which == number)
+        u[cells] = mass.low + np.searchsorted(ladder, draws[cells] * ladder[-1], side="right")
+    pattern = sparse.csr_array((np.ones(u.size, np.int64), (labels, np.arange(u.size))))
+    residual = np.asarray(pattern @ u)[:count]
+    step, left = residual // sizes, residual % sizes
+    order = np.lexsort((secret.words(ids, ORDER)[0], labels))
+    rank = np.empty(u.size, dtype=np.int64)
+    rank[order] = np.arange(u.size)
+    member = labels < count
+    here = np.where(member, labels, 0)
+    extra = rank - np.concatenate([[0], np.cumsum(sizes)])[here] < left[here]
+    return u - np.where(member, step[here] + extra, 0)
+
+
+def _given(secret: Secret, ids: np.ndarray, given: GivenTotals) -> np.ndarray:
+    """The cells of each class from its sum, halving them again and again.
+
+    A node's number belongs to the id of its first cell and to its size, which no other node has.
+    """
+    sums, ids = given.sums, ids[:, given.order]
+    totals = np.zeros(given.begins.size, dtype=np.int64)
+    for part in given.parts:
+        if len(part.points) == 1:
+            totals[part.classes] = part.points[0]
+            continue
+        ladder = np.cumsum(part.share)
+        first = given.begins[part.classes[:1]]
+        at = uniform(secret.words(ids[:, first], PART)[0])
+        place = np.searchsorted(ladder, at * ladder[-1], side="right")
+        totals[part.classes] = part.points[int(place[0])]
+    out = np.empty(given.n, dtype=np.int64)
+    waiting: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
+    for kind in np.unique(given.class_kinds).tolist():
+        chosen = given.class_kinds == kind
+        waiting[kind] = [(given.begins[chosen], totals[chosen])]
+    for kind in range(len(sums.masses) - 1, -1, -1):  # a sum has a larger number than its parts
+        if kind not in waiting:
+            continue
+        pieces = waiting.pop(kind)
+        start, total = (np.concatenate([piece[i] for piece in pieces]) for i in (0, 1))
+        halves = sums.parts[kind]
+        if halves is None:
+            out[start] = total
+            continue
+        left, right = halves
+        draws = uniform(secret.words(ids[:, start], NODE, sums.sizes[kind])[0])
+        first = _share(draws, sums.masses[left], sums.masses[right], total)
+        waiting.setdefault(left, []).append((start, first))
+        waiting.setdefault(right, []).append((start + sums.sizes[left], total - first))
+    back = np.empty(given.n, dtype=np.int64)
+    back[given.order] = out
+    return back
+
+
+def _share(draws: np.ndarray, left: Mass, right: Mass, total: np.ndarray) -> np.ndarray:
+    """The first of two numbers given their sum: P(x) ∝ left(x) right(total − x)."""
+    drawn = np.empty(total.size, dtype=np.int64)
+    order = np.argsort(total, kind="stable")
+    values, begins, counts = np.unique(total[order], return_index=True, return_counts=True)
+    for value, begin, count in zip(values.tolist(), begins.tolist(), counts.tolist(), strict=True):
+        low, high = max(left.low, value - right.high), min(left.high, value - right.low)
+        p = left.p[low - left.low : high - left.low + 1]
+        q = right.p[value - high - right.low : value - low - right.low + 1][::-1]
+        ladder, place = np.cumsum(p * q), order[begin : begin + count]
+        drawn[place] = low + np.searchsorted(ladder, draws[place] * ladder[-1], side="right")
+    return drawn

@@ -1,0 +1,89 @@
+"""A budget on the command line: created, spent, shown, exhausted, resumed."""
+
+import pytest
+
+import cdp_views as cdp
+
+TABLE = (
+    "area,group,count\na,x,11\nb,x,502\nc,x,77\nd,x,3\n"
+    "e,y,9001\nf,y,12\ng,y,640\nh,y,31\n"
+)  # fmt: skip
+GIVEN = ["--count", "count", "--within", "group", "--names", "area", "--view", "conditioned"]
+PURE = ["--noise", "discrete-laplace"]
+
+
+@pytest.fixture
+def ledger(command, tmp_path):
+    path = tmp_path / "b.ledger"
+    status, stdout, stderr = command("ledger", "new", path, "--epsilon", "1", "--delta", "1e-6")
+    assert (status, stderr) == (0, "") and "nothing spent" in stdout
+    return path
+
+
+def test_a_ledger_is_spent_shown_and_exhausted(command, csv, tmp_path, ledger):
+    table, out = csv(TABLE), tmp_path / "r.csv"
+    given = ["release", table, *GIVEN, *PURE, "--ledger", ledger]
+    status, stdout, stderr = command(*given, "--epsilon", "0.75", "--out", out)
+    said = " ".join(stdout.split())
+    assert (status, stderr) == (0, "")
+    # the cost is said before what was done
+    assert said.startswith("Release 1 of this table costs epsilon 0.75, delta 0: a new release")
+    assert said.index("Afterwards epsilon 0.25") < said.index("Released 8 cells")
+    status, stdout, _ = command("ledger", "show", ledger)
+    assert status == 0 and "complete" in stdout and "discrete-laplace" in stdout
+    assert "spent: epsilon 0.75, delta 0" in stdout and "left:  epsilon 0.25 (" in stdout
+    status, stdout, stderr = command(*given, "--epsilon", "0.5", "--out", tmp_path / "s.csv")
+    assert status == 2 and stdout == "" and stderr.count("\n") == 1
+    assert "has epsilon 0.25 left" in stderr and "Nothing was spent" in stderr
+    # the file is there: refused before anything is spent
+    status, stdout, stderr = command(*given, "--epsilon", "0.25", "--out", out)
+    assert status == 2 and "is there already" in stderr
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "b.ledger", "r.csv", "r.csv.json", "table.csv",
+    ]  # fmt: skip
+    assert command("verify", out)[0] == 0
+    assert len(cdp.Ledger(ledger).entries) == 1
+
+
+def test_what_was_cut_short_is_resumed(command, csv, tmp_path, ledger, monkeypatch):
+    from cdp_views.releases import files
+
+    given = ["release", csv(TABLE), *GIVEN, *PURE, "--ledger", ledger, "--epsilon", "0.75"]
+    given += ["--out", tmp_path / "r.csv"]
+    place = files.place_new
+
+    def full(made, target):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(files, "place_new", full)
+    status, _, stderr = command(*given)
+    assert status == 2 and "the disk is full" in stderr
+    assert "reserved" in command("ledger", "show", ledger)[1]
+    monkeypatch.setattr(files, "place_new", place)
+    status, stdout, _ = command(*given)
+    assert status == 0 and "Resumes a release that was cut short: the same noise" in stdout
+    assert command("verify", tmp_path / "r.csv")[0] == 0
+    assert len(cdp.Ledger(ledger).entries) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["show", "gone.ledger"], "gone.ledger` is not there"),
+        (["new", "x.ledger", "--epsilon", "0"], "`epsilon` must be positive"),
+        (["new", "x.ledger"], "Missing option '--epsilon'"),
+        (["show", "table.csv"], "is no ledger"),
+    ],
+    ids=["gone", "epsilon 0", "no epsilon", "no ledger"],
+)
+def test_bad_input_is_one_line(command, csv, tmp_path, given, words):
+    csv(TABLE * 20)
+    status, stdout, stderr = command("ledger", given[0], tmp_path / given[1], *given[2:])
+    assert status == 2 and stdout == "" and words in stderr and stderr.count("\n") == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["table.csv"]
+
+
+def test_help_of_the_ledger(command):
+    status, out, _ = command("ledger", "--help")
+    assert status == 0 and "new" in out and "show" in out
+    assert "--ledger" in command("release", "--help")[1]
