@@ -11,7 +11,8 @@ Profile = Callable[[np.ndarray], np.ndarray]
 _FEW = 4
 # of the largest supremum, finer towards it as profiles fall to 0 there like straight lines
 _GRID = np.concatenate([1 - np.square(1 - np.arange(72) / 72), [1 - 1e-6, 1.0]])
-_MOST = 16
+_MOST, _BATCH = 16, 8
+_ROUNDING = 1e-9  # of profiles worked out one by one
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +25,8 @@ class ByLaw:
       sup: (k,) where each profile is 0.
       cap: ε (p, 1), laws (q,) ↦ (p, q) cheap upper bounds of their profiles.
       over: (k,) a law whose profile is proved to lie above it at every ε, or −1.
-      screens: the roughest first, (laws (q,), ε (p,) ↦ (p, q) their profiles, in less time and to
-        within some relative error, infinite where it can't tell; that error).
+      screen: laws (q,), ε (p,) ↦ (p, q) their profiles, in less time and to within a relative error
+        of `slack`, infinite where it can't tell.
 
     Example:
       >>> flat = lambda height: lambda: lambda epsilon: np.full(epsilon.shape, height)
@@ -39,7 +40,8 @@ class ByLaw:
     sup: np.ndarray
     cap: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
     over: np.ndarray | None = None
-    screens: Sequence[tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], float]] = ()
+    screen: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
+    slack: float = 0.0
     _made: dict[int, Profile] = field(default_factory=dict)
 
     def __call__(self, epsilon: np.ndarray) -> np.ndarray:
@@ -62,7 +64,11 @@ class ByLaw:
         return replace(self, law=self.law[indices])
 
     def frontier(self) -> np.ndarray:
-        """One difference of every law that is not proved to lie below another at every ε."""
+        """One difference of every law that is not proved to lie below others at every ε.
+
+        Proved by `over`, or from upper ends of all profiles and lower ends of some on a grid (see
+        `_may_rise`): what is left out can be worst by no more than these ends are wrong.
+        """
         laws, first = np.unique(self.law, return_index=True)
         if self.over is not None:
             kept = ~np.isin(self.over[laws], laws)
@@ -75,31 +81,39 @@ class ByLaw:
     def _above(self, laws: np.ndarray) -> np.ndarray:
         """Whether each law may rise somewhere above the profiles of the likeliest others."""
         assert self.cap is not None
-        grid = self.sup[laws].max() * _GRID
-        caps = self.cap(grid[:, None], laws)
-        under, tried = np.zeros(grid.size), np.zeros(laws.size, dtype=bool)
-        for _ in range(_MOST):
-            over = _may_rise(grid, caps, under)
-            left = np.flatnonzero(over & ~tried)
+        sup = self.sup[laws]
+        grid = sup.max() * _GRID
+        high = self.cap(grid[:, None], laws)
+        low, known = np.zeros_like(high), np.zeros(laws.size, dtype=bool)
+
+        def may_rise() -> np.ndarray:
+            return _may_rise(grid, high, low[:, known], high[:, known], sup, sup[known])
+
+        for step in range(_MOST):
+            left = np.flatnonzero(may_rise() & ~known)
             if left.size <= _FEW:
                 break
-            # the one that promises most, where most is still open
-            k = left[np.argmax(np.sum(np.maximum(caps[:, left] - under[:, None], 0.0), axis=0))]
-            tried[k] = True
-            caps[:, k] = self._of(int(laws[k]))(grid)
-            under = np.maximum(under, caps[:, k])
-        kept = _may_rise(grid, caps, under)
-        for screen, slack in self.screens:
-            left = np.flatnonzero(kept & ~tried)
-            if left.size <= _FEW:
-                break
-            value = screen(laws[left], grid)
-            caps[:, left] = np.minimum(caps[:, left], value * (1 + slack))
-            value = np.where(np.isfinite(value), value, 0.0).max(axis=1)
-            # once for its error, and three times for that of slopes from exact values to others
-            lower = np.maximum(under, value * (1 - slack)) * (1 - 3 * slack)
-            kept &= _may_rise(grid, caps, lower)
-        return kept
+            # those that promise most, where most is still open
+            under = low.max(axis=1)
+            open_ = np.sum(np.maximum(high[:, left] - under[:, None], 0.0), axis=0)
+            left = left[np.argsort(-open_, kind="stable")]
+            tried = left[: _BATCH * 2**step]
+            value = np.full((grid.size, tried.size), np.inf)
+            if self.screen is not None:
+                value = self.screen(laws[tried], grid)
+            told = np.isfinite(value).all(axis=0)
+            slack = np.full(tried.size, self.slack)
+            if not told[0]:
+                value[:, 0], slack[0], told[0] = (
+                    self._of(int(laws[tried[0]]))(grid),
+                    _ROUNDING,
+                    True,
+                )
+            tried, value, slack = tried[told], value[:, told], slack[told]
+            known[tried] = True
+            low[:, tried] = value * (1 - slack)
+            high[:, tried] = np.minimum(high[:, tried], value * (1 + slack))
+        return may_rise()
 
     def _of(self, law: int) -> Profile:
         if law not in self._made:
@@ -107,18 +121,37 @@ class ByLaw:
         return self._made[law]
 
 
-def _may_rise(grid: np.ndarray, caps: np.ndarray, under: np.ndarray) -> np.ndarray:
-    """Whether a profile that is at most `caps` (p, q) on a grid of ε may pass one of `under` (p,).
+def _may_rise(
+    grid: np.ndarray,
+    caps: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    sup: np.ndarray,
+    sup_known: np.ndarray,
+) -> np.ndarray:
+    """Whether each of q profiles, at most `caps` (p, q) on a grid of ε, may pass k known ones.
 
-    Profiles are convex in x = e^ε, so between two points each is at most its chord, and `under` at
-    least the lines through its two points on either side: chords are compared with it at the ends,
-    and where those lines cross. In the last step profiles are straight but for a share of it.
+    Profiles are convex in x = e^ε, and so is W, the largest of the known ones. Between two points
+    of the grid each of the q is at most its chord, and W at least the lines through what it is at
+    the two points on either side: at least `low` (p, k) at the nearer, at most `high` at the other.
+    Chords are compared with these at the ends, and where the two lines cross. In the last step,
+    before the largest supremum, profiles are straight but for a share of it: there the one of two
+    is larger that starts larger and ends no sooner.
+
+    Args:
+      grid: (p,) from 0 to the largest supremum.
+      caps: (p, q).
+      low, high: (p, k) what is proved of the known profiles.
+      sup: (q,) where each profile is 0.
+      sup_known: (k,) of the known ones.
     """
+    if not low.shape[1]:
+        return np.ones(caps.shape[1], dtype=bool)
     x = np.exp(grid - grid[-1])
-    slope = np.diff(under) / np.diff(x)
-    before, after = np.append(slope[0], slope[:-1]), np.append(slope[1:], 0.0)
-    before[0] = -1e300  # nothing is known before ε = 0
-    left, right, width = under[:-1], under[1:], np.diff(x)
+    least, most = low.max(axis=1), high.max(axis=1)
+    left, right, width = least[:-1], least[1:], np.diff(x)
+    before = np.append(-1e300, (left[1:] - most[:-2]) / width[:-1])  # nothing before ε = 0
+    after = np.append((most[2:] - right[:-1]) / width[1:], 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         share = (right - left - after * width) / ((before - after) * width)
     share = np.where(np.isfinite(share), np.clip(share, 0.0, 1.0), 0.0)
@@ -128,7 +161,12 @@ def _may_rise(grid: np.ndarray, caps: np.ndarray, under: np.ndarray) -> np.ndarr
     lowest[0] = right[0] - after[0] * width[0]
     at = caps[:-1] + share[:, None] * np.diff(caps, axis=0)
     at[0] = caps[0]
-    return np.any(caps > under[:, None], axis=0) | np.any((at > lowest[:, None])[:-1], axis=0)
+    over = np.any(caps > least[:, None], axis=0) | np.any((at > lowest[:, None])[:-1], axis=0)
+    # the last step: what is largest there of those that end no sooner
+    order = np.argsort(-sup_known, kind="stable")
+    largest = np.maximum.accumulate(low[-2, order])
+    later = np.searchsorted(-sup_known[order], -sup, side="right")
+    return over | (later == 0) | (caps[-2] > largest[np.maximum(later - 1, 0)])
 
 
 @dataclass(frozen=True, eq=False)

@@ -108,7 +108,7 @@ def mass_of_pairs(s: np.ndarray, rates: np.ndarray) -> np.ndarray:
 
 
 def excess_of_pairs(
-    s: np.ndarray, epsilon: float, move: float | np.ndarray, rates: np.ndarray
+    s: np.ndarray, epsilon: float | np.ndarray, move: float | np.ndarray, rates: np.ndarray
 ) -> np.ndarray:
     """D_s(ε): three pieces between the four corners of L_s, and the tail where L_s is largest."""
     t, u = rates

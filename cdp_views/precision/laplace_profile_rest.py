@@ -63,6 +63,13 @@ def density_of_sum(scales: np.ndarray, counts: np.ndarray, reach: float) -> Dens
     return density
 
 
+def densities_of_sum(scales: np.ndarray, counts: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """As `density_of_sum`, at s > 0 (p,) once."""
+    if counts.sum() == 1:
+        return np.exp(-s / scales[0]) / (2 * scales[0])
+    return _density(scales, counts, s, float(s.max()))
+
+
 def farthest(scales: np.ndarray, counts: np.ndarray) -> float:
     """s beyond which less than e^{−42} lies, by Chernoff's bound."""
     theta = (1 - 2.0 ** -np.arange(0.25, 12, 0.25)) / scales.max()

@@ -15,6 +15,7 @@ import numpy as np
 Profile = Callable[[np.ndarray], np.ndarray]
 
 _STEP = 1e-3
+_POINTS = 2_048
 _FEWEST, _MOST = 2_000, 8_000
 # second differences of a profile that is right to 1e-15 are right to about this
 _UP = 1 + 1e-9
@@ -39,6 +40,28 @@ def convolved(parts: Sequence[tuple[Profile, float]]) -> Profile:
     for profile, sup in parts:
         mass = np.convolve(mass, _masses(profile, sup, step))
     return _of_masses(mass, step)
+
+
+def tabulated(profile: Profile, sup: float) -> Profile:
+    """ε (p,) ↦ an upper bound of a profile that is asked at 2,049 points only: its chords in e^ε.
+
+    Example:
+      >>> from cdp_views.precision.laplace_profile import two_cells
+      >>> one = lambda epsilon: two_cells(epsilon, 0.0, 1.0)
+      >>> (tabulated(one, 1.0)(np.array([0.3, 1.0])) - one(np.array([0.3, 1.0]))).round(6).tolist()
+      [0.0, 0.0]
+    """
+    grid = np.linspace(0.0, sup, _POINTS + 1)
+    delta = np.append(profile(grid[:-1]), 0.0)
+    delta = np.maximum.accumulate(delta[::-1])[::-1]  # rounding may let it rise
+
+    def chord(epsilon: np.ndarray) -> np.ndarray:
+        i = np.minimum(np.searchsorted(grid, epsilon, side="right") - 1, _POINTS - 1)
+        share = np.expm1(np.maximum(epsilon - grid[i], 0.0)) / np.expm1(grid[i + 1] - grid[i])
+        value = delta[i] - share * (delta[i] - delta[i + 1])
+        return np.where(epsilon < sup, value, 0.0)
+
+    return chord
 
 
 def _masses(profile: Profile, sup: float, step: float) -> np.ndarray:

@@ -8,6 +8,8 @@ Groups are independent, and so are cells in no group, so the loss is a sum of in
     more cells of a group     bounded from its supremum Σ|v_i|/λ_i alone
     several such parts        from above: `convolved` (two free cells: exact)
 
+Exact is to 1e-11, and so is which difference is worst: those left out are bounded, see `ByLaw`.
+
 Of two differences of one group that move the same amount w, one between cells of smaller scales
 leaks more at every ε. Proof, for u of scale c and u′ of scale c′ > c, either moving against t: a
 Laplace(c′) variable is a Laplace(c) one plus an independent ζ. From the release in which t and u
@@ -26,14 +28,8 @@ from cdp_views.loss.by_law import ByLaw, Later, Profile
 from cdp_views.precision.laplace_profile import independent_cells, two_cells
 from cdp_views.precision.laplace_profile_caps import shares_of_free_cells
 from cdp_views.precision.laplace_profile_pair import two_of_a_total
-from cdp_views.precision.laplace_profile_screen import (
-    FINE,
-    ROUGH,
-    Fineness,
-    can_be_screened,
-    screened,
-)
-from cdp_views.precision.laplace_profile_sum import convolved
+from cdp_views.precision.laplace_profile_pairs import ERROR, NEAR, ManyPairs, is_short
+from cdp_views.precision.laplace_profile_sum import convolved, tabulated
 
 _CELL, _PAIR, _MANY = 0, 1, 2
 
@@ -55,10 +51,29 @@ class Part:
         if self.kind == _MANY:
             law = BoundedLoss(np.array([self.sup]))
             return lambda epsilon: law.delta(epsilon[..., None])[..., 0]
-        scales, counts = np.unique(groups[self.group], return_counts=True)
-        np.subtract.at(counts, np.searchsorted(scales, self.pair), 1)
-        rest = counts > 0
-        return two_of_a_total(self.move, self.pair, scales[rest], counts[rest])
+        rest = _without(groups[self.group], self.pair)
+        if is_short(rest, self.pair, self.move, 0.5):
+            return self.many(rest, NEAR)
+        return two_of_a_total(self.move, self.pair, *np.unique(rest, return_counts=True))
+
+    def quick(self, groups: list[np.ndarray]) -> Profile:
+        """From above, and quick to ask at many ε."""
+        if self.kind != _PAIR:
+            return self.make(groups)
+        rest = _without(groups[self.group], self.pair)
+        short = is_short(rest, self.pair, self.move)
+        return tabulated(self.many(rest, ERROR) if short else self.make(groups), self.sup)
+
+    def many(self, rest: np.ndarray, error: float) -> Profile:
+        """The profile of a short move, rounded up by `error`."""
+        many = ManyPairs(np.array([self.move]), np.array([self.pair]), [rest])
+
+        def profile(epsilon: np.ndarray) -> np.ndarray:
+            epsilon = np.asarray(epsilon, float)
+            value = many(epsilon.ravel(), np.zeros(epsilon.size, dtype=np.int64))
+            return np.minimum(value * (1 + error), 1.0).reshape(epsilon.shape)
+
+        return profile
 
 
 def conditioned_profile(
@@ -83,6 +98,7 @@ def conditioned_profile(
 def _by_law(blocks: "_Blocks", m: int) -> ByLaw:
     parts, part, groups = _parts(blocks)
     law, members = _laws(blocks.row, part, m)
+    table = _Tables(parts, groups)
     shifts = np.array([_two_shifts([parts[i].sup for i in own]) for own in members])
     share, free = _free_pairs(parts, members, groups)
 
@@ -95,12 +111,13 @@ def _by_law(blocks: "_Blocks", m: int) -> ByLaw:
         return np.where(known, np.minimum(alone, seen), alone)
 
     return ByLaw(
-        [partial(_profile, [parts[i] for i in own], groups) for own in members],
+        [partial(table.profile, own) for own in members],
         law,
         np.array([sum(parts[i].sup for i in own) for own in members]),
         cap if all(part.kind != _MANY for part in parts) else None,
         _dominating(parts, members),
-        [(partial(_screen, parts, members, groups, how), how.error) for how in (ROUGH, FINE)],
+        partial(_screen, parts, members, groups),
+        ERROR,
     )
 
 
@@ -108,24 +125,24 @@ def _screen(
     parts: list[Part],
     members: list[tuple[int, ...]],
     groups: list[np.ndarray],
-    how: Fineness,
     laws: np.ndarray,
     epsilon: np.ndarray,
 ) -> np.ndarray:
-    """Profiles of laws of one pair and scales of one order, infinite for others: (p, q)."""
+    """Profiles of laws of one pair and a short move, infinite for others: (p, q)."""
     value = np.full((epsilon.size, laws.size), np.inf)
     able, rests = [], []
     for place, k in enumerate(laws.tolist()):
         part = parts[members[k][0]]
         if len(members[k]) == 1 and part.kind == _PAIR:
             rest = _without(groups[part.group], part.pair)
-            if can_be_screened(rest, part.pair, part.move):
+            if is_short(rest, part.pair, part.move):
                 able.append(place)
                 rests.append(rest)
     if able:
         own = [parts[members[k][0]] for k in laws[able].tolist()]
-        moves, pairs = np.array([p.move for p in own]), np.array([p.pair for p in own])
-        value[:, able] = screened(moves, pairs, rests, epsilon, how)
+        many = ManyPairs(np.array([p.move for p in own]), np.array([p.pair for p in own]), rests)
+        every = many(np.tile(epsilon, len(own)), np.repeat(np.arange(len(own)), epsilon.size))
+        value[:, able] = every.reshape(len(own), epsilon.size).T
     return value
 
 
@@ -136,25 +153,42 @@ def _without(scales: np.ndarray, pair: tuple[float, float]) -> np.ndarray:
     return np.delete(scales, [first, second])
 
 
-def _profile(parts: list[Part], groups: list[np.ndarray]) -> Profile:
-    cells = [part.sup for part in parts if part.kind == _CELL]
-    others = [part for part in parts if part.kind != _CELL]
-    if not others:
-        return independent_cells(cells)
-    if len(parts) == 1:
-        return parts[0].make(groups)
-    made = [(part.make(groups), part.sup) for part in others]
-    if cells:
-        made.append((independent_cells(cells), sum(cells)))
-    return convolved(made)
+class _Tables:
+    """Profiles of laws, with what several of them share made once."""
+
+    def __init__(self, parts: list[Part], groups: list[np.ndarray]) -> None:
+        self.parts, self.groups = parts, groups
+        self._made: dict[int, Profile] = {}
+
+    def profile(self, own: tuple[int, ...]) -> Profile:
+        """Of the law with these parts: exact if it is one of them, else from above."""
+        parts = [self.parts[i] for i in own]
+        cells = [part.sup for part in parts if part.kind == _CELL]
+        if len(cells) == len(parts):
+            return independent_cells(cells)
+        if len(parts) == 1:
+            return parts[0].make(self.groups)
+        made = [
+            (self._of_part(i), part.sup)
+            for i, part in zip(own, parts, strict=True)
+            if part.kind != _CELL
+        ]
+        if cells:
+            made.append((independent_cells(cells), sum(cells)))
+        return convolved(made)
+
+    def _of_part(self, i: int) -> Profile:
+        if i not in self._made:
+            self._made[i] = self.parts[i].quick(self.groups)
+        return self._made[i]
 
 
 def _two_shifts(sups: list[float]) -> tuple[float, float]:
-    """Shifts of two cells that lose as much, or more; infinite for a loss of more parts."""
-    if len(sups) > 2:
-        return np.inf, np.inf
-    one, two = sorted([*sups, 0.0, 0.0], reverse=True)[:2]
-    return two, one
+    """Shifts of two cells that lose as much, or more: one cell loses more than two of its parts."""
+    sums = [0.0, 0.0]
+    for a in sorted(sups, reverse=True):
+        sums[int(sums[1] < sums[0])] += a
+    return min(sums), max(sums)
 
 
 def _free_pairs(
