@@ -27,7 +27,10 @@ Profile = Callable[[np.ndarray], np.ndarray]
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _DEAD = 50.0
 _TINY = np.finfo(float).tiny
-_HALVINGS = 28  # of the bracket of τ; its error enters squared
+_INNER, _OUTER = 48, 12  # points of a line at which the loss is known beforehand
+_STEPS = 8  # from there to where it is ε; the error enters squared
+_NEAREST = 1e-15
+_AT_ONCE = 2**14
 _APART = 1e-7
 _UP, _ABOVE = 1 + 1e-6, 1e-15
 
@@ -50,8 +53,12 @@ def three_along_a_fibre(moves: tuple[float, float], rates: tuple[float, float, f
 
     def profile(epsilon: np.ndarray) -> np.ndarray:
         epsilon = np.asarray(epsilon, float)
-        value = [lines.delta(e) if e < lines.sup else 0.0 for e in epsilon.ravel().tolist()]
-        return np.reshape(value, epsilon.shape)
+        value, flat = np.zeros(epsilon.size), epsilon.ravel()
+        rows, inside = max(_AT_ONCE // lines.weight.size, 1), np.flatnonzero(flat < lines.sup)
+        for i in range(0, inside.size, rows):
+            part = inside[i : i + rows]
+            value[part] = lines.delta(flat[part, None])
+        return value.reshape(epsilon.shape)
 
     return profile
 
@@ -83,7 +90,11 @@ class _Lines:
         # y = p x₂ − q x₁ tells the lines apart; x₃ = 0
         size = np.array([q / rates[0], p / rates[1], (p - q) / rates[2]])
         y, self.weight = _across(np.abs(size[size != 0]))
-        self.start = np.stack([-q * y, p * y, 0 * y]) / (p * p + q * q)
+        if (
+            p == -q and rates[0] == rates[1]
+        ):  # −x, one and two changing places: lines y and −y agree
+            y, self.weight = y[y > 0], 2 * self.weight[y > 0]
+        self.start = np.stack([-q * y, p * y, 0 * y])[:, None] / (p * p + q * q)
         with np.errstate(divide="ignore", invalid="ignore"):
             pairs = ((0, 1), (0, 2), (1, 2))
             meet = np.stack(
@@ -93,20 +104,56 @@ class _Lines:
         meet[parallel] = meet[int(np.argmin(parallel))]
         self.meet = np.sort(meet, axis=0)
         self.factors = np.stack([self._factors(k) for k in range(4)])
+        self.known = self._known()
 
-    def delta(self, epsilon: float) -> float:
-        low = self.meet[0] - _DEAD / self.sup
-        high = self.meet[-1] + 1 + _DEAD / self.sup
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (low + high)
-            over = self._log_density(middle) - self._log_density(middle - 1) > epsilon
-            low, high = np.where(over, middle, low), np.where(over, high, middle)
-        at = 0.5 * (low + high)
+    def delta(self, epsilon: np.ndarray) -> np.ndarray:
+        """At ε (p, 1): (p,)."""
+        at = self._where(epsilon)
         excess = self._below(at) - np.exp(epsilon) * self._below(at - 1)
-        return min(float(self.weight @ np.maximum(excess, 0.0)) * _UP + _ABOVE, 1.0)
+        return np.minimum(np.maximum(excess, 0.0) @ self.weight * _UP + _ABOVE, 1.0)
+
+    def _known(self) -> tuple[np.ndarray, np.ndarray]:
+        """Some τ of each line, where cells meet among them, and the losses there (k, lines)."""
+        first, last = self.meet[0], self.meet[2] + 1
+        inner = first + (last - first) * np.linspace(0, 1, _INNER)[:, None]
+        outer = _DEAD / self.sup * 2.0 ** -np.arange(_OUTER)[:, None]
+        meet = self.meet[:, 0]
+        tau = np.concatenate([first - outer, inner, meet, meet + 1, last + outer])
+        tau.sort(axis=0)
+        return tau, self._bent(self._loss(tau))
+
+    def _bent(self, loss: np.ndarray) -> np.ndarray:
+        """−log(sup − L), straight in τ far out, where L comes near `sup` like 1 − e^{kτ}."""
+        return -np.log(np.maximum(self.sup - loss, _NEAREST * self.sup))
+
+    def _where(self, epsilon: np.ndarray) -> np.ndarray:
+        """τ (p, lines) where the loss falls to ε: false position from known losses around it."""
+        tau, loss = self.known
+        goal = self._bent(epsilon)
+        after = np.clip(np.sum(loss[:, None] > goal, axis=0), 1, len(tau) - 1)
+        low, high = (np.take_along_axis(tau, after - k, 0) for k in (1, 0))
+        above, below = (np.take_along_axis(loss, after - k, 0) - goal for k in (1, 0))
+        at, last = low, np.zeros(low.shape, dtype=np.int64)
+        for step in range(_STEPS):
+            fall = above - below
+            share = np.where(fall > 0, above / np.where(fall > 0, fall, 1.0), 0.5)
+            at = low + np.clip(share, 0.0, 1.0) * (high - low)
+            if step == _STEPS - 1:
+                break
+            here = self._bent(self._loss(at)) - goal
+            over = here > 0
+            # an end that stays a second time counts half, so that both come near (Illinois)
+            above = np.where(over, here, np.where(last < 0, 0.5, 1.0) * above)
+            below = np.where(over, np.where(last > 0, 0.5, 1.0) * below, here)
+            low, high = np.where(over, at, low), np.where(over, high, at)
+            last = np.where(over, 1, -1)
+        return at
+
+    def _loss(self, tau: np.ndarray) -> np.ndarray:
+        return self._log_density(tau) - self._log_density(tau - 1)
 
     def _places(self, tau: np.ndarray) -> np.ndarray:
-        return self.start + self.moves[:, None] * tau
+        return self.start + self.moves[:, None, None] * tau
 
     def _logs(self, tau: np.ndarray) -> np.ndarray:
         """g_j (3, …)."""
@@ -119,11 +166,11 @@ class _Lines:
         ])  # fmt: skip
 
     def _factors(self, region: int) -> np.ndarray:
-        """Π(r_i/2) A_j between two meetings (3, …)."""
+        """Π(r_i/2) A_j between two meetings (3, 1, lines)."""
         left = self.meet[max(region - 1, 0)] - (region == 0)
         right = self.meet[min(region, 2)] + (region == 3)
         x = self._places(0.5 * (left + right))
-        r = self.rates[:, None]
+        r = self.rates[:, None, None]
         side = np.einsum("i,ij...->j...", self.rates, np.sign(x[:, None] - x[None, :]))
         # where two cells stay together, a region has no width, and its factor no meaning
         balance = (r - side) * (r + side)
@@ -135,7 +182,8 @@ class _Lines:
 
     def _log_density(self, tau: np.ndarray) -> np.ndarray:
         region = np.sum(tau > self.meet, axis=0)
-        factors = np.take_along_axis(self.factors, region[None, None], axis=0)[0]
+        line = np.arange(tau.shape[-1])
+        factors = np.moveaxis(self.factors[region, :, 0, line], -1, 0)
         logs = self._logs(tau)
         top = logs.max(axis=0)
         return top + np.log(np.maximum(np.sum(factors * np.exp(logs - top), axis=0), _TINY))
