@@ -47,6 +47,13 @@ def finite_epsilon(value: Any) -> float:
     return float(array)
 
 
+def confidence(level: float) -> float:
+    """`level`, raising unless it lies between 0 and 1."""
+    if not 0 < level < 1:
+        raise ValueError(f"`level` must lie between 0 and 1; got {level}. 0.99 is usual.")
+    return level
+
+
 def order(alpha: Any) -> float:
     """`alpha` as one order α ≥ 1 of a Rényi divergence (infinity is allowed)."""
     array = _numbers("alpha", alpha)

@@ -6,9 +6,12 @@ from typing import Self, override
 import numpy as np
 from scipy.special import ndtri
 
-from cdp_views.loss._arguments import nonnegative, probability
+from cdp_views.loss._arguments import confidence, nonnegative, probability
 from cdp_views.loss.base import Kind, Loss
 from cdp_views.loss.sampled import invert
+from cdp_views.loss.sampled_curve import curve_above, curve_of_draws, uniform
+
+_TRIED = 33  # values of ε in the upper end of a band of curves
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,15 +94,56 @@ class NestedLoss(Loss):
         The upper end holds for any number of draws and any precision of ρ (empirical Bernstein);
         the lower by the central limit theorem. At each ε by itself.
         """
-        if not 0 < level < 1:
-            raise ValueError(f"`level` must lie between 0 and 1; got {level}. 0.99 is usual.")
         above, below = self._above(epsilon), self._below(epsilon)
-        r, t = self.ratios.shape[1], np.log(4 / (1 - level))
+        r, t = self.ratios.shape[1], np.log(4 / (1 - confidence(level)))
         high = np.sqrt(2 * above.var(axis=-1, ddof=1) * t / r) + 7 * t / (3 * (r - 1))
         low = -ndtri((1 - level) / 2) * below.std(axis=-1, ddof=1) / np.sqrt(r)
         return (
             np.clip(below.mean(axis=-1) - low, 0.0, 1.0),
             np.minimum(above.mean(axis=-1) + high, 1.0),
+        )
+
+    @override
+    def tradeoff(self, type_one: float | np.ndarray) -> np.ndarray:
+        """(m,) f(a) of the profile δ̂: convex, and as δ̂ lies above, f lies below."""
+        return self._curves(type_one, 0.0)
+
+    def tradeoff_band(
+        self, type_one: float | np.ndarray, *, level: float = 0.99
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(m,) lower and upper curves that hold f(a) at *all* a with probability `level`.
+
+        The lower one holds for any number of draws and any precision of ρ; the upper one by the
+        central limit theorem, from lower ends of δ at 33 values of ε.
+        """
+        _, r, several = self.ratios.shape
+        miss = 1 - confidence(level)
+        low = self._curves(type_one, uniform(r, 1 - 0.5 * miss, several))
+        a = probability("type_one", type_one)
+        a = np.moveaxis(np.broadcast_to(a, low.shape), -1, 0)
+        with np.errstate(divide="ignore"):
+            losses = -np.log(self.ratios)
+        far = -ndtri(0.5 * miss / _TRIED) / np.sqrt(r)
+        high = []
+        for j, row in enumerate(a):
+            own = losses[j][(losses[j] > 0) & (losses[j] < np.inf)]
+            places = np.linspace(0, 1, _TRIED - 1)
+            grid = np.append(0.0, np.quantile(own, places) if own.size else places)
+            below = self.take(np.array([j]))._below(grid[:, None])[:, 0]
+            delta = below.mean(axis=-1) - far * below.std(axis=-1, ddof=1)
+            high.append(curve_above(grid, np.maximum(delta, 0.0), row))
+        return low, np.stack(high, axis=-1)
+
+    def _curves(self, type_one: float | np.ndarray, more: float) -> np.ndarray:
+        m = self.ratios.shape[0]
+        a = probability("type_one", type_one)
+        a = np.moveaxis(np.broadcast_to(a, np.broadcast_shapes(a.shape, (m,))), -1, 0)
+        with np.errstate(divide="ignore"):
+            losses = -np.log(self.ratios).reshape(m, -1)
+        one = np.ones(losses.shape[1])
+        return np.stack(
+            [curve_of_draws(x, one, row, more=more) for x, row in zip(losses, a, strict=True)],
+            axis=-1,
         )
 
     @override

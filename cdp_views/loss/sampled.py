@@ -6,9 +6,10 @@ from typing import Self, override
 import numpy as np
 from scipy.special import expit
 
-from cdp_views.loss._arguments import nonnegative, probability
+from cdp_views.loss._arguments import confidence, nonnegative, probability
 from cdp_views.loss.base import Kind, Loss
 from cdp_views.loss.bounded import BoundedLoss
+from cdp_views.loss.sampled_curve import curve_of_draws, uniform
 
 # A draw may pass a proved supremum by the rounding of a density held in float32, not by more.
 _SLACK = 1e-4
@@ -101,13 +102,39 @@ class SampledLoss(Loss):
 
         Reference: Maurer and Pontil 2009, Empirical Bernstein bounds, Theorem 4.
         """
-        if not 0 < level < 1:
-            raise ValueError(f"`level` must lie between 0 and 1; got {level}. 0.99 is usual.")
         excess, most = self._excess(epsilon), self._most(epsilon)
-        r, t = self.draws.shape[1], np.log(4 / (1 - level))
+        r, t = self.draws.shape[1], np.log(4 / (1 - confidence(level)))
         half = np.sqrt(2 * excess.var(axis=-1, ddof=1) * t / r) + 7 * most * t / (3 * (r - 1))
         middle = excess.mean(axis=-1)
         return np.maximum(middle - half, 0.0), np.minimum(middle + half, most)
+
+    @override
+    def tradeoff(self, type_one: float | np.ndarray) -> np.ndarray:
+        """(m,) f(a) of the profile δ̂: convex, and never below what `sup` proves."""
+        return self._curves(type_one, 0.0)
+
+    def tradeoff_band(
+        self, type_one: float | np.ndarray, *, level: float = 0.99
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(m,) lower and upper curves that hold f(a) at *all* a with probability `level` or more.
+
+        From δ̂ ± √(log(2/(1 − level))/(2r)), which hold δ at all ε together, and from `sup`.
+
+        Reference: Massart 1990, The tight constant in the Dvoretzky–Kiefer–Wolfowitz inequality.
+        """
+        half = uniform(self.draws.shape[1], level)
+        low, high = (self._curves(type_one, more) for more in (half, -half))
+        a = probability("type_one", type_one)
+        with np.errstate(over="ignore", invalid="ignore"):
+            proved = np.where(a > 0, 1 - np.exp(self.sup) * a, 1.0)
+        proved = np.maximum(proved, np.exp(-self.sup) * (1 - a))
+        return np.maximum(low, np.maximum(proved, 0.0)), high
+
+    def _curves(self, type_one: float | np.ndarray, more: float) -> np.ndarray:
+        a = probability("type_one", type_one)
+        a = np.broadcast_to(a, np.broadcast_shapes(a.shape, self.sup.shape))
+        rows = zip(*self._weighed(self.draws), np.moveaxis(a, -1, 0), strict=True)
+        return np.stack([curve_of_draws(*row, more=more) for row in rows], axis=-1)
 
     @override
     def epsilon(self, delta: float | np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from scipy.special import ndtri
 
 from cdp_views._checks import UnsupportedError
 from cdp_views.loss import Loss
-from cdp_views.loss._arguments import one
+from cdp_views.loss._arguments import confidence, one
 from cdp_views.privacy.pairs import Pairs
 from cdp_views.privacy.worst import WorstDifference
 
@@ -95,6 +95,25 @@ class PrivacyLoss:
         a = np.asarray(type_one, dtype=float)
         curve = self.law.tradeoff(a[..., None]).min(axis=-1)
         return float(curve) if a.ndim == 0 else curve
+
+    def tradeoff_band(self, type_one: Any, *, level: float = 0.99) -> tuple[Any, Any]:
+        """Curves below and above `tradeoff`, with the truth between them at *all* a at once.
+
+        Of an estimate with probability `level`; of a bound the curve itself and 1 − a, for certain.
+        """
+        a = np.asarray(type_one, dtype=float)
+        band = getattr(self.law, "tradeoff_band", None)
+        if band is None:
+            if self.kind == "estimate":
+                raise UnsupportedError(
+                    "`tradeoff_band` is known of losses that were drawn; this one is an estimate "
+                    "of another kind. Ask for delta_band(epsilon)."
+                )
+            curve = np.asarray(self.tradeoff(a))
+            return curve, curve if self.kind == "exact" else 1 - a
+        each = 1 - (1 - confidence(level)) / np.size(self.law.sup)
+        low, high = (end.min(axis=-1) for end in band(a[..., None], level=each))
+        return low, high
 
     @property
     def mu(self) -> float:
