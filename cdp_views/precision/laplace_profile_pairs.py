@@ -57,7 +57,7 @@ class ManyPairs:
     Example:
       >>> third = ManyPairs(np.ones(1), np.ones((1, 2)), [np.ones(1)])
       >>> third(np.array([0.5]), np.array([0])).round(6).tolist()
-      [0.444607]
+      [0.444555]
     """
 
     def __init__(self, moves: np.ndarray, pairs: np.ndarray, rests: list[np.ndarray]) -> None:
