@@ -61,7 +61,9 @@ if TYPE_CHECKING:
     from .report import profile_curves as profile_curves
     from .report import profile_figure as profile_figure
     from .study import Comparison as Comparison
+    from .study import Study as Study
     from .study import compare as compare
+    from .study import read_study as read_study
     from .support import AffineSubspace as AffineSubspace
     from .support import ContinuousPoisson as ContinuousPoisson
     from .support import NonnegativeTotals as NonnegativeTotals
@@ -120,6 +122,8 @@ _ROOM_OF = {
     "Budget": "calibration",
     "compare": "study",
     "Comparison": "study",
+    "Study": "study",
+    "read_study": "study",
     "release": "releases",
     "read_published": "releases",
     "read_release": "releases",

@@ -331,6 +331,39 @@ def analyse(
         raise typer.Exit(1)
 
 
+@app.command(
+    epilog="Example: cdp-views study study.toml --out results --workers 2. In Python: "
+    'cdp.read_study("results").'
+)
+def study(
+    plan: Annotated[
+        Path,
+        typer.Argument(metavar="TOML", help="The study; its keys are the arguments of cdp.Study."),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="For study.nc, and one small file per finished point: run it again to go on.",
+        ),
+    ],
+    workers: Annotated[
+        int, typer.Option(metavar="N", help="Processes; the numbers are the same for any.")
+    ] = 1,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the result of another study in the folder.")
+    ] = False,
+) -> None:
+    """Compare over many tables, totals, noises and budgets.
+
+    Every combination of what the TOML file lists is measured; what cannot be had is skipped with
+    its reason. Each finished point is kept, so that a run that was ended goes on. Releases nothing.
+    """
+    from cdp_views.cli.study import Request, run
+
+    run(Request(plan=plan, out=out, workers=workers, overwrite=overwrite))
+
+
 def main() -> None:
     """Run the command; bad input is one line on stderr and exit status 2, never a traceback.
 
