@@ -34,8 +34,10 @@ Profile = Callable[[np.ndarray], np.ndarray]
 Law = tuple[str, float, tuple[tuple[float, ...], ...]]
 
 _SMALL = 12
+_STRIPS = 4
 _MANY = 32  # times the rates of those that move: the cells at rest show nearly all of the base
 _LESS = 1 - 1e-9
+_NARROW = 1e-6
 _NOTHING = 1e-12
 _ROUNDING = 2.0**-36
 
@@ -73,6 +75,49 @@ def imaged_profile(
     )
     make = partial(_by_law, moved, sup, u, rate, labels, count, sizes)
     return ProfileLoss(Later(make), sup, kind="exact" if exact.all() else "bound")
+
+
+def pairs_below(total: float, largest: float, whole: float) -> ProfileLoss:
+    """The loss of any two cells of rates at most `largest`, in sum at most `total`, that part by 2.
+
+    They move against each other by one unit each, and the cells at rest in their group have rates
+    of at most `whole` in sum. A larger rate never lowers a profile, so pairs r ≤ s with s between
+    s_k and s_{k+1} lose no more than (total − s_k, s_{k+1}) beside one cell of rate `whole`; the
+    largest of those over strips from total/2 to `largest`, or what the base loses where that is
+    less. (With few cells at rest the profile is *not* largest for the most uneven pair of a given
+    sum, so that the base's worst pair alone would prove nothing.)
+
+    Args:
+      total: largest Σ |v_i|/λ_i of the two cells.
+      largest: largest |v_i|/λ_i of one.
+      whole: largest Σ 1/λ_i of a group, in units of the move.
+    """
+    larger = min(largest, total)
+    base = independent_cells([max(total - larger, 0.0), larger])
+    if not whole <= _MANY * total:
+        return ProfileLoss(base, np.array([total]), "bound", "bound")
+    edges = np.linspace(0.5 * total, max(larger, 0.5 * total), _STRIPS + 1)
+    if edges[-1] - edges[0] <= _NARROW * total:
+        edges = edges[[0, -1]]
+    strips = [
+        three_along_a_fibre((1.0, -1.0), (b, total - a, whole))
+        for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+    ]
+
+    def least(epsilon: np.ndarray) -> np.ndarray:
+        return np.minimum(base(epsilon), np.maximum.reduce([strip(epsilon) for strip in strips]))
+
+    return ProfileLoss(least, np.array([total]), "bound", "bound")
+
+
+def whole_of_groups(u: np.ndarray, rate: np.ndarray, labels: np.ndarray, count: int) -> float:
+    """The largest sum of rates in a group, for `pairs_below`; infinite where that is not enough.
+
+    Where fibres are not alike a pair may move by unlike amounts, and free cells show all they are.
+    """
+    if np.any(labels == count) or np.ptp(np.abs(u)) > 0:
+        return np.inf
+    return float(np.bincount(labels, rate, count).max())
 
 
 def _by_law(
