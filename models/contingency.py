@@ -25,11 +25,10 @@ of being small. Merge categories first.
 **A noise that overlapping totals make hard.** Imaged noise is y - q = P u with u independent in
 all cells: u is sampled and nothing else is needed, so every imaged noise works
 (`TransformReparam`). Conditioned Laplace noise needs its density only up to a constant, known
-scale (the constant is estimated whenever the model is traced: some seconds). Max-entropy Laplace
-has an estimated density only: it raises, and says what to use.
+scale (the constant is estimated once, in some seconds). Max-entropy Laplace has the scales of the
+noise as latents of their own; on margins of small tables they are coupled, one for all cells.
 
-Several releases of the same table: `model(first, shape, second, ...)`; a second one must have an
-exact density on margins: any Normal noise, or conditioned Laplace.
+Several releases of the same table: `model(first, shape, second, ...)`.
 Try it: `python -m cdp_views.models.contingency --noise laplace`
 """
 
@@ -116,11 +115,9 @@ def main() -> None:
     row, column = 0.3 * random.normal(size=4), 0.3 * random.normal(size=5)
     counts = random.poisson(np.exp(5.0 + row[:, None] + column + odds))
     invariant = cdp.margins(shape, [(0,), (1,)])
-    if chosen.noise == "laplace":
-        # two records that change places touch four cells by one: epsilon is at most 4 / scale
-        mechanism = cdp.Mechanism(chosen.view, "laplace", 4.0 / chosen.epsilon, invariant)
-        noisy = mechanism.law(counts.ravel()).sample(jax.random.key(chosen.seed + 1))
-        release = cdp.Observed(mechanism, np.asarray(noisy))
+    # two records that change places touch four cells by one: epsilon is at most 4 / scale
+    if chosen.noise.endswith("laplace"):
+        release = fitting.drawn(counts.ravel(), invariant, chosen, 4.0 / chosen.epsilon)
     else:
         release = fitting.publish(counts.ravel(), invariant, chosen, cdp.exchanges(invariant))
 

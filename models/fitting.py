@@ -61,16 +61,31 @@ def options(what: str) -> argparse.Namespace:
         default="normal",
     )
     parser.add_argument("--epsilon", type=float, default=0.2)
-    return parser.parse_args()
+    chosen = parser.parse_args()
+    if chosen.view == "max-entropy" and chosen.noise.startswith("discrete"):
+        parser.error("there is no max-entropy view of whole noise: take another of the two")
+    return chosen
 
 
 def publish(
-    counts: ArrayLike, invariant: Any, chosen: argparse.Namespace, neighbours: Any = None
-) -> cdp.Release:
+    counts: ArrayLike,
+    invariant: Any,
+    chosen: argparse.Namespace,
+    neighbours: Any = None,
+    *,
+    moved: float = 2.0,
+) -> cdp.Release | cdp.Observed:
     """The counts as an office would publish them, written to files and read back.
 
+    No guarantee is proved for max-entropy Laplace noise, so that no office publishes it: it is
+    drawn here with the scale that independent cells would need.
+
     - `neighbours`: the unit of privacy; one record that moves within a group if left out.
+    - `moved`: by how much a step to a neighbour changes all cells together.
     """
+    if (chosen.view, chosen.noise) == ("max-entropy", "laplace"):
+        print("max-entropy Laplace noise has no proved guarantee: drawn for the analysis only")
+        return drawn(counts, invariant, chosen, moved / chosen.epsilon)
     pure = chosen.noise in ("laplace", "discrete-laplace")
     made = cdp.release(
         np.asarray(counts),
@@ -85,6 +100,15 @@ def publish(
         path = Path(folder) / "released.csv"
         made.save(path)
         return cdp.read_release(path)
+
+
+def drawn(
+    counts: ArrayLike, invariant: Any, chosen: argparse.Namespace, scale: float
+) -> cdp.Observed:
+    """The counts with noise of a stated scale, and no statement about privacy."""
+    mechanism = cdp.Mechanism(chosen.view, chosen.noise, scale, invariant)
+    noisy: Any = mechanism.law(np.asarray(counts, float))
+    return cdp.Observed(mechanism, np.asarray(noisy.sample(jax.random.key(chosen.seed + 1))))
 
 
 def report(draws: Mapping[str, Array], truth: Mapping[str, ArrayLike]) -> None:

@@ -79,7 +79,8 @@ def test_positive_counts_two_releases_and_laplace_noise(joint):
     ):
         values = {"q": q, "level": level, "spread": spread}
         found.append(joint(latent_counts.model, values, seen, again, typical=TYPICAL))
-        log_p = norm.logpdf(level, np.log(TYPICAL), 1) + halfnorm.logpdf(spread)
+        log_p = norm.logpdf(level, np.log(TYPICAL), 1)
+        log_p += lognorm.logpdf(spread, 0.5, scale=0.5)
         log_p += lognorm.logpdf(q, spread, scale=np.exp(level)).sum()
         log_p -= np.abs(seen.released - q).sum() / 6.0
         wanted.append(log_p - 0.5 * np.sum((again.released - q) ** 2) / 9.0**2)

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from scipy.stats import beta, dirichlet, expon, halfnorm, laplace, lognorm, norm
+from scipy.stats import beta, dirichlet, halfnorm, laplace, lognorm, norm
 
 import cdp_views as cdp
 from cdp_views.models import contingency, regression, shares, smart_meter, wearables
@@ -113,7 +113,8 @@ def test_wearables_walk_or_rest(joint):
         log_p += halfnorm.logpdf(swing, scale=0.5) + log_normal(spread, 0.5, 0.5) + log_noise(q)
         chance, pace = np.tile(active, 2), np.exp(level + swing * np.tile(profile, 2))
         walking = chance * np.exp(log_normal(q, pace, spread))
-        wanted.append(log_p + np.log(walking + (1 - chance) * expon.pdf(q, scale=4.0)).sum())
+        resting = (1 - chance) * lognorm.pdf(q, 1.0, scale=4.0)
+        wanted.append(log_p + np.log(walking + resting).sum())
     same_difference(found, wanted)
 
 
@@ -155,14 +156,19 @@ def test_contingency_with_both_margins_exact(joint, view, noise, site, law, unit
     same_difference(found, wanted)
 
 
-def test_max_entropy_laplace_noise_names_the_way_out(joint):
+def test_max_entropy_laplace_noise_has_its_scales_as_latents(joint):
+    """On plain totals beside q, on margins beside the noise; on both the joint is a number."""
     inv = cdp.margins((2, 3), [(0,), (1,)])
     values, _, _ = contingency_values("q_noise", np.zeros(6), 0.1, 0.1)
-    with pytest.raises(cdp.UnsupportedError, match='scales="shared"'):
-        joint(contingency.model, values, seen_by("max-entropy", "laplace", inv), (2, 3))
+    values["q_released_scales"] = np.zeros(6)
+    found = joint(contingency.model, values, seen_by("max-entropy", "laplace", inv), (2, 3))
+    assert np.isfinite(found)
     values = {"q": POINTS[0], "level": 3.0, "spread": 0.5, "alpha": 0.0, "beta": 1.0, "sigma": 0.5}
-    with pytest.raises(cdp.UnsupportedError, match="log_prob_estimate"):
-        joint(regression.model, values, seen_by("max-entropy"), np.zeros(6))
+    seen = seen_by("max-entropy")
+    found = joint(regression.model, values | {"q_released_scales": np.zeros(6)}, seen, np.zeros(6))
+    assert np.isfinite(found)
+    with pytest.raises(cdp.UnsupportedError, match="no max-entropy view of discrete-laplace"):
+        seen_by("max-entropy", "discrete-laplace")
 
 
 def simulated(name, key, mechanism):
