@@ -45,6 +45,8 @@ class Ranks:
         divergences: divergent draws, of simulations × draws.
         autocorrelation: of consecutive kept draws, worst site; above 0.1 thin more, as ranks of
             dependent draws are not uniform even if all is right.
+        r_hat: of the two halves of each chain, their disagreement averaged over simulations; worst
+            quantity. (One short chain's own R-hat says little.)
     """
 
     ranks: xr.Dataset
@@ -53,6 +55,7 @@ class Ranks:
     pooled: pd.DataFrame
     divergences: int
     autocorrelation: float
+    r_hat: float
 
     @property
     def p_value(self) -> float:
@@ -83,7 +86,8 @@ class Ranks:
         )
         return (
             f"{verdict} (p = {self.p_value:.2g}). 90% intervals hold the truth: {coverage}. "
-            f"{self.divergences} draws diverged; autocorrelation {self.autocorrelation:.2f}."
+            f"{self.divergences} draws diverged; autocorrelation {self.autocorrelation:.2f}, "
+            f"R-hat {self.r_hat:.3f}."
         )
 
     def figure(self) -> "Figure":
@@ -157,7 +161,7 @@ def simulation_based_calibration(
     )  # fmt: skip
     seed = int(jax.random.bits(to_tie, dtype="uint32"))
     ranks: dict[str, xr.DataArray] = {}
-    rows, pooled, dependence = [], [], []
+    rows, pooled, dependence, halves = [], [], [], []
     for site in sites:
         x, true = np.asarray(found[site]), truth[site]
         check_shapes(site, x, true)
@@ -182,6 +186,7 @@ def simulation_based_calibration(
         ]
         pooled.append({"site": site} | _pooled(rank, draws))
         dependence.append(_autocorrelation(x))
+        halves.append(_split_r_hat(x))
     return Ranks(
         xr.Dataset(ranks),
         draws,
@@ -189,6 +194,7 @@ def simulation_based_calibration(
         pd.DataFrame(pooled),
         int(np.sum(np.asarray(diverging))),
         float(max(dependence)),
+        float(max(halves)),
     )
 
 
@@ -248,6 +254,19 @@ def _pooled(rank: np.ndarray, draws: int) -> dict[str, float]:
 
 def _standard_error(x: np.ndarray) -> float:
     return max(float(x.std(ddof=1)), np.finfo(float).tiny) / np.sqrt(x.size)
+
+
+def _split_r_hat(x: np.ndarray) -> float:
+    """√((m − 1)/m + mean of B/W) of halves of m draws (simulation, draw, quantity), the worst.
+
+    For independent draws the mean of B/W is 1/m: every quantity has 1 on average.
+    """
+    m = x.shape[1] // 2
+    two = x[:, : 2 * m].astype(np.float64).reshape(x.shape[0], 2, m, -1)
+    within = two.var(axis=2, ddof=1).mean(axis=1)
+    between = two.mean(axis=2).var(axis=1, ddof=1)
+    ratio = np.divide(between, within, out=np.zeros_like(within), where=within > 0)
+    return float(np.sqrt((m - 1) / m + ratio.mean(axis=0)).max())
 
 
 def _autocorrelation(x: np.ndarray) -> float:
