@@ -1,6 +1,7 @@
 """`cdp-views compare`: read, compare, show, write."""
 
 import importlib.util
+import shlex
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 _DRAWS, _FILE = 200, 2**25  # draws, and numbers (256 MiB), unless asked for more
 NOISES = ("normal", "laplace")
-FILES = ("comparison.csv", "comparison.png", "profiles.png", "noise.nc")
+FILES = ("comparison.csv", "report.html", "comparison.png", "profiles.png", "noise.nc")
 
 
 @final
@@ -50,6 +51,21 @@ class Request:
     overwrite: bool
     noises: tuple[str, ...] = ("normal",)
     weights: str | None = None
+
+    @property
+    def command(self) -> str:
+        """What to type to get this again, folders left out."""
+        typed = ["cdp-views", "compare"]
+        if self.table is not None:
+            typed += [self.table.name, "--count", str(self.count)]
+            typed += [word for name in self.within for word in ("--within", name)]
+        typed += ["--epsilon", str(self.epsilon), "--delta", str(self.delta)]
+        typed += [word for name in self.noises for word in ("--noise", name)]
+        for option in ("scales", "weights", "names", "draws"):
+            if getattr(self, option) is not None:
+                typed += [f"--{option}", str(getattr(self, option))]
+        typed += ["--tables", str(self.tables), "--seed", str(self.seed), "--out", "DIR"]
+        return shlex.join([*typed, *(["--public"] if self.public else [])])
 
 
 def run(request: Request) -> None:
@@ -112,7 +128,7 @@ def run(request: Request) -> None:
         comparison = replace(comparison, notes=heard + notes)
         if request.out is not None:
             report(0, 1, "writing files")
-            comparison, written = _write(comparison, request.out, request.seed)
+            comparison, written = _write(comparison, request.out, request)
         else:
             written = ()
 
@@ -199,12 +215,15 @@ def _check_folder(request: Request) -> None:
         )
 
 
-def _write(comparison: "Comparison", out: Path, seed: int) -> tuple["Comparison", tuple[Path, ...]]:
+def _write(
+    comparison: "Comparison", out: Path, request: Request
+) -> tuple["Comparison", tuple[Path, ...]]:
     """All files that the installed extras allow, or none; a note says what is missing."""
     from cdp_views.report import write_figure, write_netcdf, write_together
 
     writers: dict[str, Callable[[Path], None]] = {
-        "comparison.csv": lambda path: comparison.table.to_csv(path, index=False)
+        "comparison.csv": lambda path: comparison.table.to_csv(path, index=False),
+        "report.html": lambda path: comparison.to_html(path, command=request.command),
     }
     notes = []
     if _installed("matplotlib"):
@@ -219,7 +238,7 @@ def _write(comparison: "Comparison", out: Path, seed: int) -> tuple["Comparison"
     if "noise" not in comparison.dataset:
         pass
     elif _installed("h5netcdf"):
-        noise = _noise(comparison.dataset, seed)
+        noise = _noise(comparison.dataset, request.seed)
         writers["noise.nc"] = lambda path: write_netcdf(noise, path)
     else:
         notes.append("noise.nc is left out: pip install 'cdp-views[io]' to get it.")

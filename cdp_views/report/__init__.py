@@ -4,7 +4,9 @@ from cdp_views.report.figure import comparison_figure as comparison_figure
 from cdp_views.report.files import write_csv as write_csv
 from cdp_views.report.files import write_figure as write_figure
 from cdp_views.report.files import write_netcdf as write_netcdf
+from cdp_views.report.files import write_text as write_text
 from cdp_views.report.files import write_together as write_together
+from cdp_views.report.page import comparison_page as comparison_page
 from cdp_views.report.profiles import profile_curves as profile_curves
 from cdp_views.report.profiles import profile_figure as profile_figure
 from cdp_views.report.rows import Row as Row
@@ -18,10 +20,12 @@ __all__ = [
     "percent",
     "records",
     "comparison_figure",
+    "comparison_page",
     "profile_curves",
     "profile_figure",
     "write_csv",
     "write_figure",
     "write_netcdf",
+    "write_text",
     "write_together",
 ]

@@ -69,6 +69,27 @@ def write_csv(table: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     )
 
 
+def write_text(text: str, path: str | os.PathLike[str]) -> None:
+    """Write text (UTF-8), put in place only when it is complete.
+
+    Args:
+        text: all of the file.
+        path: the file; its folder is made where it is missing.
+
+    Raises:
+        OSError: it cannot be written; then nothing is left behind.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.html"
+        >>> write_text("<p>", path)
+        >>> path.read_text()
+        '<p>'
+    """
+    target = Path(path)
+    write_together(target.parent, {target.name: lambda p: p.write_text(text, encoding="utf-8")})
+
+
 def write_netcdf(dataset: xr.Dataset, path: Path) -> None:
     """Write a dataset as netCDF (extra `io`).
 

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, final
 
 import pandas as pd
 import xarray as xr
+
+from cdp_views.study.budgets import other_budgets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,9 +77,49 @@ class Comparison:
 
     def plot_profiles(self) -> "Figure":
         """Privacy profiles and trade-off curves of one table of equal scales (extra `plot`)."""
-        from cdp_views.report import profile_curves, profile_figure
+        from cdp_views.report import profile_figure
 
-        return profile_figure(profile_curves(self.losses))
+        return profile_figure(self._curves)
+
+    @cached_property
+    def _curves(self) -> xr.Dataset:
+        """Drawn twice, in a figure and in a page: estimated curves take seconds."""
+        from cdp_views.report import profile_curves
+
+        return profile_curves(self.losses)
+
+    def page(self, *, command: str | None = None) -> str:
+        """The comparison as one HTML page that opens offline, with controls; below 3 MB.
+
+        Args:
+            command: what was typed to make it, shown to whoever wants to rerun it.
+        """
+        from cdp_views.report import comparison_page
+
+        sentences = {"verdict": self.verdict, "determined": self.determined, "notes": self.notes}
+        return comparison_page(
+            self.table,
+            self.dataset,
+            sentences=sentences,
+            public=self.public,
+            budgets=other_budgets(self.table),
+            curves=self._curves if self.losses else None,
+            command=command,
+        )
+
+    def to_html(self, path: str | PathLike[str], *, command: str | None = None) -> None:
+        """The page of `page` as a file, put in place only when it is complete.
+
+        Args:
+            path: the file; its folder is made where it is missing.
+            command: as in `page`.
+
+        Raises:
+            OSError: it cannot be written; then nothing is left behind.
+        """
+        from cdp_views.report import write_text
+
+        write_text(self.page(command=command), path)
 
     def to_csv(self, path: str | PathLike[str]) -> None:
         """The table as a CSV file, put in place only when it is complete."""

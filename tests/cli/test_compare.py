@@ -29,7 +29,9 @@ def test_the_embedded_table(command, tmp_path):
         "comparison.png",
         "noise.nc",
         "profiles.png",
+        "report.html",
     ]
+    assert "cdp-views compare --epsilon 1.0" in (out / "report.html").read_text("utf-8")
     table = pd.read_csv(out / "comparison.csv")
     assert len(table) == 8 and sum(c.startswith("CONFIDENTIAL_") for c in table) == 6
     noise = xr.load_dataset(out / "noise.nc", engine="h5netcdf")

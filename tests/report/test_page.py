@@ -1,0 +1,118 @@
+"""The page of a comparison: whole, offline, marked where it must be, and alive in a browser."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import jax
+import numpy as np
+import pytest
+
+import cdp_views as cdp
+
+COUNTS = [11.0, 502, 77, 3, 9001, 12, 640, 31]
+NAMES = [f"county <{k}> & co" for k in range(8)]
+
+
+@pytest.fixture(scope="module")
+def found():
+    inv = cdp.totals(["a"] * 4 + ["b"] * 3 + ["c"])
+    return cdp.compare(COUNTS, inv, epsilon=1, delta=1e-6, scales=np.arange(1.0, 9), names=NAMES)
+
+
+def parsed(page: str) -> dict:
+    data = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.S)
+    assert data is not None
+    return json.loads(data[1])
+
+
+def test_page_holds_what_the_comparison_found(found):
+    page = found.page(command="cdp-views compare 'a <b>.csv'")
+    data = parsed(page)
+    assert [row["view"] for row in data["rows"]] == list(found.table["view"])
+    got = [row["values"]["mean_sd"] for row in data["rows"]]
+    assert got == pytest.approx(list(found.table["mean_sd"]), rel=1e-6)
+    margin = np.sort(found.dataset["margin90"].values, axis=1)
+    assert data["cells"]["margin90"] == [pytest.approx(list(row), rel=1e-6) for row in margin]
+    assert "county &lt;7&gt; &amp; co" in page and "county <7>" not in page  # exact, and escaped
+    assert "cdp-views compare &#x27;a &lt;b&gt;.csv&#x27;" in page
+    assert not re.search(r"https?://|src=|<link|@import|url\(", page)
+    assert not re.search(r"\{\{|\}\}", page.split("<script id=")[0])
+
+
+def test_what_depends_on_the_counts_is_marked(found):
+    assert "CONFIDENTIAL: three views compared" in found.page()
+    inv = cdp.totals(["a"] * 4 + ["b"] * 4)
+    public = cdp.compare(COUNTS, inv, epsilon=1, delta=1e-6, public=True).page()
+    assert "<title>Three views compared" in public and 'class="banner"' not in public
+
+
+def test_another_budget_scales_the_errors(found):
+    budgets = parsed(found.page())["budgets"]
+    inv = cdp.totals(["a"] * 4 + ["b"] * 3 + ["c"])
+    k = 3
+    again = cdp.compare(
+        COUNTS, inv, epsilon=budgets["epsilon"][k], delta=1e-6, scales=np.arange(1.0, 9)
+    )
+    expected = np.asarray(again.table["mean_sd"] / found.table["mean_sd"])
+    assert [row[k] for row in budgets["factor"]] == pytest.approx(list(expected), rel=1e-5)
+    assert [row[10] for row in budgets["factor"]] == pytest.approx([1.0] * 8)
+
+
+def test_a_large_table_is_a_small_page(tmp_path):
+    inv = cdp.totals(np.arange(50_000) // 100)
+    found = cdp.compare(np.full(50_000, 30), inv, epsilon=1, delta=1e-9, public=True)
+    found.to_html(tmp_path / "new" / "page.html")
+    assert (tmp_path / "new" / "page.html").stat().st_size < 300_000
+
+
+PROBE = """
+<script>
+const said = [];
+addEventListener("error", (event) => said.push("error: " + event.message));
+addEventListener("load", () => {
+  const $ = (id) => document.getElementById(id);
+  const bars = () => [$("bars").querySelectorAll("rect").length, $("bars-says").textContent];
+  said.push(bars());
+  $("views-unconstrained").click(); said.push(bars());
+  $("measure").value = "margin90_worst"; $("measure").dispatchEvent(new Event("change"));
+  said.push(bars());
+  $("budget").value = 0; $("budget").dispatchEvent(new Event("input")); said.push(bars());
+  $("bars").querySelector("rect").focus();
+  said.push([$("tip").style.display, $("tip").textContent]);
+  const drawn = ["ranks", "sizes", "deltas", "trades"].map((id) =>
+    $(id).querySelectorAll("path").length);
+  const outside = performance.getEntriesByType("resource").map((entry) => entry.name);
+  document.body.textContent = JSON.stringify({ said, drawn, outside });
+});
+</script>
+"""
+
+
+@pytest.mark.slow
+def test_controls_work_in_a_browser(tmp_path):
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("needs chromium (Debian: apt-get install chromium)")
+    inv = cdp.totals(["a"] * 4 + ["b"] * 4)
+    both = ("normal", "laplace")
+    found = cdp.compare(
+        COUNTS, inv, epsilon=1, delta=1e-6, noises=both, key=jax.random.key(0), draws=0
+    )
+    page = tmp_path / "page.html"
+    page.write_text(found.page().replace("</head>", PROBE + "</head>"), encoding="utf-8")
+    answer = subprocess.run(
+        [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", page.as_uri()],
+        capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    body = re.search(r"<body>(.*?)</body>", answer.stdout, re.S)
+    assert body is not None
+    result = json.loads(body[1].replace("&amp;", "&"))
+    first, fewer, worst, poorer, (shown, tip) = result["said"]
+    assert result["outside"] == [] and all(result["drawn"])
+    assert (first[0], fewer[0]) == (8, 6)
+    assert "guarantees differ" in worst[1] and shown == "block" and "max-entropy" in tip
+    found_number = [re.search(r"\(([\d.,]+)\)", said[1]) for said in (worst, poorer)]
+    number = [float(m[1].replace(",", "")) for m in found_number if m]
+    assert number[1] / number[0] > 5  # a tenth of the budget
