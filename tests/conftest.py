@@ -4,6 +4,9 @@ import os
 import shutil
 import tempfile
 
+import pytest
+from hypothesis import settings
+
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Most of the time goes to compiling, and most of that is compiled more than once: in both workers,
 # in new functions of the same operations, in processes that tests start. All share what is compiled
@@ -13,9 +16,6 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     _COMPILED = os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="cdp_views-jax-")
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
-
-import pytest
-from hypothesis import settings
 
 # A first call compiles, so its time says nothing; a failure must come back on the next run.
 settings.register_profile("house", deadline=None, derandomize=True, print_blob=True)
