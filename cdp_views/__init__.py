@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from .releases import read_published as read_published
     from .releases import read_release as read_release
     from .releases import release as release
+    from .releases import structural_zeros as structural_zeros
     from .report import profile_curves as profile_curves
     from .report import profile_figure as profile_figure
     from .study import Comparison as Comparison
@@ -129,6 +130,7 @@ _ROOM_OF = {
     "read_release": "releases",
     "Release": "releases",
     "Ledger": "releases",
+    "structural_zeros": "releases",
     "Mechanism": "releases",
     "Observed": "releases",
     "to_datatree": "inference",

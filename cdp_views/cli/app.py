@@ -9,6 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from cdp_views.cli.ledger import app as ledger_app
+from cdp_views.cli.release_command import EPILOG, release
 
 app = typer.Typer(
     name="cdp-views",
@@ -158,87 +159,7 @@ def compare(
     )
 
 
-@app.command(
-    epilog="Example: cdp-views release counties.csv --count persons --within state "
-    "--view conditioned --noise laplace --epsilon 0.1 --out released.csv"
-)
-def release(
-    table: Annotated[
-        Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file, one row a cell.")
-    ],
-    count: Annotated[str, typer.Option(metavar="COL", help="Column of true counts.")],
-    within: Annotated[
-        list[str],
-        typer.Option(
-            metavar="COL",
-            help="Column of groups whose totals stay exact; repeat to combine columns.",
-        ),
-    ],
-    view: Annotated[str, typer.Option(metavar="VIEW", help="max-entropy, conditioned or imaged.")],
-    noise: Annotated[
-        str,
-        typer.Option(metavar="NOISE", help="normal, laplace, discrete-normal or discrete-laplace."),
-    ],
-    epsilon: Annotated[float, typer.Option(metavar="NUMBER", help="Privacy budget ε.")],
-    out: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE", help="New .csv or .parquet file; the metadata goes to FILE.json."
-        ),
-    ],
-    delta: Annotated[
-        float | None,
-        typer.Option(metavar="NUMBER", help="Its δ, far below 1/records; none for pure noise."),
-    ] = None,
-    records: Annotated[
-        int,
-        typer.Option(metavar="K", help="Records that one person may move at once: the unit."),
-    ] = 1,
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COL", help="Published column of weights: Σ weight·count is exact per group."
-        ),
-    ] = None,
-    scales: Annotated[
-        str | None, typer.Option(metavar="COL", help="Published column of relative noise scales.")
-    ] = None,
-    names: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COL", help="Public column that names the cells; may be repeated."),
-    ] = None,
-    accept_exact: Annotated[
-        bool,
-        typer.Option(
-            "--accept-exact", help="Publish also where totals alone determine cells, exactly."
-        ),
-    ] = False,
-    ledger: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Ledger of this table: refuses what exceeds its budget."),
-    ] = None,
-) -> None:
-    """Publish one private table whose totals are exact. Each release spends its budget."""
-    from cdp_views.cli.release import Request, run
-
-    run(
-        Request(
-            table=table,
-            count=count,
-            within=tuple(within),
-            weights=weights,
-            view=view,
-            noise=noise,
-            epsilon=epsilon,
-            delta=delta,
-            records=records,
-            scales=scales,
-            names=tuple(names or ()),
-            accept_exact=accept_exact,
-            ledger=ledger,
-            out=out,
-        )
-    )
+app.command(epilog=EPILOG)(release)
 
 
 @app.command(epilog="Exit status: 0 it verifies, 1 it does not, 2 it cannot be read.")

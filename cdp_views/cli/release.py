@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from cdp_views.cli.several import per_column, stacked, structural, unit_of_privacy
 from cdp_views.cli.tables import (
     column,
     doubts,
     errors_in_words,
     labels,
-    numbers,
     published,
     read_table,
 )
@@ -32,16 +32,21 @@ class Request:
     """What the command line asked for."""
 
     table: Path
-    count: str
+    counts: tuple[str, ...]
     within: tuple[str, ...]
     weights: str | None
     view: str
-    noise: str
+    noise: str | None
     epsilon: float
     delta: float | None
     records: int
+    contribution: str | None
+    per_column: bool
     scales: str | None
     names: tuple[str, ...]
+    zeros: str | None
+    whole: bool
+    publishable: bool
     accept_exact: bool
     ledger: Path | None
     out: Path
@@ -50,12 +55,18 @@ class Request:
 def run(request: Request) -> None:
     """Do it; every refusal is raised before anything is printed or written."""
     table = read_table(request.table)
-    counts = numbers(table, request.count, "--count")
     groups = labels(table, request.within, "--within")
-    cells = _labels(table, request)
-    pattern = published(table, request.scales, "--scales", request.count)
-    weights = published(table, request.weights, "--weights", request.count, signed=True)
+    cells = stacked(table, request.counts, groups, _labels(table, request))
+    counts = cells.counts
+    pattern = weights = None
+    for count in request.counts:  # neither may be one of them
+        pattern = cells.spread(published(table, request.scales, "--scales", count))
+        weights = cells.spread(published(table, request.weights, "--weights", count, signed=True))
+    zeros = cells.spread(structural(table, request.zeros))
     _check_numbers(request)
+    noise = request.noise or ("discrete-normal" if request.delta else "discrete-laplace")
+    if request.noise is None and np.any(counts != np.rint(counts)):
+        raise ValueError("--noise is missing: the counts are not whole. Choose normal or laplace.")
 
     # The heavy imports come after all that a look at the table can refuse.
     from rich.console import Console
@@ -65,8 +76,7 @@ def run(request: Request) -> None:
     with progress(Console(stderr=True)) as report:
         report(0, 1, "loading NumPyro")
         from cdp_views.invariants import totals
-        from cdp_views.neighbours import relocations
-        from cdp_views.releases import Ledger, release
+        from cdp_views.releases import Ledger, release, structural_zeros
         from cdp_views.releases.files import check_target
         from cdp_views.releases.mechanism import NOISES, check_mechanism
 
@@ -78,37 +88,59 @@ def run(request: Request) -> None:
 
         ledger = None if request.ledger is None else Ledger(request.ledger, announce=announce)
         check_target(request.out, reservations=() if ledger is None else ledger.unfinished)
-        check_mechanism(request.view, request.noise)
-        pure, delta = NOISES[request.noise].pure, request.delta
+        check_mechanism(request.view, noise)
+        pure, delta = NOISES[noise].pure, request.delta
         if delta is None and not pure:
-            raise ValueError(f"--delta is missing: {request.noise} noise needs one above 0.")
-        invariant = totals(groups, weights)
-        exact = [
-            name for name, known in zip(_names(cells), invariant.determined, strict=True) if known
-        ]
+            raise ValueError(f"--delta is missing: {noise} noise needs one above 0.")
+        delta = 0.0 if delta is None else delta
+        invariant = totals(cells.groups, weights)
+        known = np.asarray(invariant.determined, dtype=bool)
+        if zeros is not None:
+            invariant = structural_zeros(invariant, zeros)
+            known = np.asarray(invariant.determined, dtype=bool) & ~zeros
+        exact = [name for name, fixed in zip(cells.names, known, strict=True) if fixed]
         if exact and not request.accept_exact:
             raise ValueError(
-                f"the totals alone determine {len(exact)} of {len(table)} cells, which would be "
+                f"the totals alone determine {len(exact)} of {len(counts)} cells, which would be "
                 f"published exactly: {_listed(exact)}. Choose coarser groups with --within, or add "
                 "--accept-exact."
             )
         report(0, 1, "calibrating and drawing the noise")
         with (
             warnings.catch_warnings(record=True) as caught,
-            errors_in_words(lambda: _names(cells), "--view "),
+            errors_in_words(lambda: cells.names, "--view "),
         ):
             warnings.simplefilter("always", UserWarning)
+            unit = unit_of_privacy(
+                invariant, cells, request.contribution, request.counts, request.records
+            )
+            epsilon = request.epsilon
+            if request.per_column and cells.columns > 1:
+                pattern, epsilon = per_column(
+                    request.view,
+                    noise,
+                    invariant,
+                    cells,
+                    pattern,
+                    unit,
+                    epsilon=epsilon,
+                    delta=delta,
+                    records=request.records,
+                )
             made = release(
                 counts,
                 invariant,
                 view=request.view,  # pyright: ignore[reportArgumentType]
-                noise=request.noise,  # pyright: ignore[reportArgumentType]
-                epsilon=request.epsilon,
-                delta=0.0 if delta is None else delta,
-                neighbours=relocations(invariant, records=request.records),
+                noise=noise,  # pyright: ignore[reportArgumentType]
+                epsilon=epsilon,
+                delta=delta,
+                neighbours=unit,
                 scales=pattern,
-                names=cells,
+                names=cells.labels,
+                zeros=zeros,
                 accept_exact=request.accept_exact,
+                output="whole" if request.whole else "drawn",
+                publishable=request.publishable,
                 ledger=ledger,
             )
         if ledger is not None and not spoken:
@@ -116,7 +148,7 @@ def run(request: Request) -> None:
         report(0, 1, "writing files")
         made.save(request.out)
     heard = [str(w.message) for w in caught if w.category is UserWarning]
-    heard += doubts(counts, groups)
+    heard += doubts(counts, cells.groups)
     _show(made, request, exact, heard)
 
 
@@ -125,7 +157,7 @@ def _labels(table: "pd.DataFrame", request: Request) -> dict[str, list[str]]:
     chosen = {}
     for option, names in (("--within", request.within), ("--names", request.names)):
         for name in names:
-            if name == request.count:
+            if name in request.counts:
                 raise ValueError(f'{option} "{name}" is the count column, which must stay secret.')
             if name == "released":
                 raise ValueError(f'{option} "released" is what the release is called. Rename it.')
@@ -149,28 +181,22 @@ def _check_numbers(request: Request) -> None:
         raise ValueError(f"--records must be at least 1; got {request.records}.")
 
 
-def _names(cells: dict[str, list[str]]) -> list[str]:
-    """Words that find each cell in the table."""
-    rows = zip(*cells.values(), strict=True)
-    return [f"row {i} ({', '.join(row)})" for i, row in enumerate(rows, start=1)]
-
-
 def _listed(names: list[str]) -> str:
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
 
 
 def _show(made: "Release", request: Request, exact: list[str], heard: list[str]) -> None:
-    from cdp_views.releases.files import metadata_path
+    from cdp_views.releases.files import metadata_path, print_path
 
     told = made.metadata
     scale = made.scale
     noisy = f"{scale:,.4g}" if scale.ndim == 0 else f"{scale.min():,.4g} to {scale.max():,.4g}"
-    within = " and ".join(request.within)
+    within, counts = " and ".join(request.within), " and ".join(request.counts)
     _say(
-        f"Released {told['cells']:,} cells of {request.table}: count {request.count}, "
+        f"Released {told['cells']:,} cells of {request.table}: count {counts}, "
         f"{len(made.invariants):,} totals exact within {within}. {request.view} view of "
-        f"{request.noise} noise, base scale {noisy} counts."
+        f"{told['noise']} noise, base scale {noisy} counts."
     )
     _say(told["guarantee"], "• ")
     if exact:
@@ -178,8 +204,12 @@ def _show(made: "Release", request: Request, exact: list[str], heard: list[str])
     for warning in heard:
         _say(f"Warning: {warning}", "! ")
     _say(told["caveat"], "! ")
+    if made.publishable is not None:
+        _say(told["publishable"]["note"], "! ")
     print("wrote", request.out)
     print("wrote", metadata_path(request.out))
+    if made.publishable is not None:
+        print("wrote", print_path(request.out))
 
 
 def _say(sentence: str, bullet: str = "") -> None:

@@ -7,3 +7,4 @@ from cdp_views.releases.observed import Observed as Observed
 from cdp_views.releases.published import read_published as read_published
 from cdp_views.releases.release import release as release
 from cdp_views.releases.result import Release as Release
+from cdp_views.releases.zeros import structural_zeros as structural_zeros

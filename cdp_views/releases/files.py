@@ -27,6 +27,12 @@ def metadata_path(path: str | PathLike[str]) -> Path:
     return Path(f"{os.fspath(path)}.json")
 
 
+def print_path(path: str | PathLike[str]) -> Path:
+    """Where the table for print lies: FILE.print.csv beside FILE.csv."""
+    target = Path(path)
+    return target.with_name(f"{target.stem}.print{target.suffix}")
+
+
 def check_target(path: str | PathLike[str], *, reservations: Collection[str] = ()) -> Path:
     """The path, refused where a release could not be written to it.
 
@@ -39,7 +45,7 @@ def check_target(path: str | PathLike[str], *, reservations: Collection[str] = (
         raise ValueError(f"`{target}` must end in .csv or .parquet, the formats of a release.")
     if reservations and _reservation_of(target) in reservations:
         return target
-    for there in (target, metadata_path(target)):
+    for there in (target, metadata_path(target), print_path(target)):
         if there.exists():
             raise FileExistsError(
                 f"`{there}` is there already, and a release is never overwritten. "
@@ -73,9 +79,14 @@ def save(release: "Release", path: str | PathLike[str]) -> None:
                 f"A {target.suffix} file would change labels of this table. Save a .parquet file."
             )
         # The table comes last: whoever sees it finds its metadata.
+        files = [(about, metadata_path(target)), (table, target)]
+        if release.publishable is not None:
+            printed = print_path(table)
+            _write(release.publishable, printed)
+            files.insert(1, (printed, print_path(target)))
         placed = []
         try:
-            for made, place in ((about, metadata_path(target)), (table, target)):
+            for made, place in files:
                 if own is not None and place.exists() and _same(made, place):
                     continue  # a kill came after this file: the rest is still to do
                 place_new(made, place)

@@ -38,6 +38,9 @@ def describe(
     table: pd.DataFrame,
     generator: str,
     reservation: Reservation | None,
+    rounded: bool,
+    printed: pd.DataFrame | None,
+    zeros: np.ndarray,
 ) -> dict[str, Any]:
     """All that may be said about a release; `totals` (k,) are those published exactly."""
     promise = wording.guarantee(invariant, neighbours, epsilon=epsilon, delta=delta)
@@ -54,12 +57,20 @@ def describe(
         "delta": delta,
         "neighbours": wording.stated(neighbours),
         "guarantee": promise,
-        "caveat": wording.caveat(step, whole=NOISES[noise].whole, generator=generator),
+        "caveat": wording.caveat(
+            step, whole=NOISES[noise].whole, generator=generator, rounded=rounded
+        ),
         "cells": invariant.n,
         "invariants": geometry.to_json(invariant, totals),
         "determined_cells": np.flatnonzero(invariant.determined).tolist(),
         "step": step,
     }
+    if rounded:
+        stated["rounding"] = "systematic sampling, to whole numbers"
+    if zeros.size:
+        stated["structural_zeros"] = zeros.tolist()
+    if printed is not None:
+        stated["publishable"] = {"sha256": digest(printed), "note": wording.FOR_PRINT}
     if reservation is not None:
         stated["ledger"] = {
             "release": reservation.number,

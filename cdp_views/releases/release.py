@@ -4,7 +4,7 @@ import hmac
 import json
 import warnings
 from hashlib import sha256
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -26,7 +26,9 @@ from cdp_views.releases.ledger import Ledger
 from cdp_views.releases.mechanism import NOISES, NoiseName, View, check_mechanism, law
 from cdp_views.releases.reservation import Reservation
 from cdp_views.releases.result import Release
+from cdp_views.releases.rounding import for_print, round_whole
 from cdp_views.releases.secret import Secret, fresh_secret
+from cdp_views.releases.zeros import as_mask
 
 _SHOWN = 20
 
@@ -36,40 +38,50 @@ def release(
     invariant: Invariant,
     *,
     view: View,
-    noise: NoiseName,
+    noise: NoiseName | None = None,
     epsilon: float,
-    delta: float,
+    delta: float = 0.0,
     neighbours: Neighbours,
     scales: Any = None,
     names: Any = None,
+    zeros: Any = None,
     accept_exact: bool = False,
+    output: Literal["drawn", "whole"] = "drawn",
+    publishable: bool = False,
     ledger: Ledger | None = None,
 ) -> Release:
     """Publish y = q + X: the noise is the least that keeps the budget, every total stays exact.
 
     Law: the named view of independent noise of scale s·`scales` around the counts, s by
-    `cdp.calibrate`. Support: real numbers, possibly negative, on {A y = A q}. Guarantee:
-    (ε, δ)-differential privacy for the unit `neighbours`, relative to the exact totals, which are
-    published as they are. The noise is drawn in float64 from a secret of the operating system that
-    is not kept: two calls never repeat it, and each call spends its budget again. With `ledger` the
-    cost is written down before the noise is drawn; until the release is saved, the same call on
-    the same counts gives the same release, at no further cost.
+    `cdp.calibrate`. Support: {A y = A q}, possibly negative; whole numbers if `noise` is left out
+    or discrete, or with output="whole". Guarantee: (ε, δ)-differential privacy for the unit
+    `neighbours`, relative to the exact totals, which are published as they are. The noise is drawn
+    in float64 from a secret of the operating system that is not kept: two calls never repeat it,
+    and each call spends its budget again. With `ledger` the cost is written down before the noise
+    is drawn; until the release is saved, the same call on the same counts gives the same release,
+    at no further cost.
 
     Args:
         counts: true counts q (n,), at least 0. Whole counts under unweighted totals give totals
             that hold with `==`; else they hold to rounding (`Release.verify`).
         invariant: what must hold exactly.
         view: "max-entropy", "conditioned" or "imaged".
-        noise: "normal"; "laplace" where a guarantee is proved (not max-entropy); or
-            "discrete-normal", "discrete-laplace" (plain totals, not max-entropy), which keep
-            whole counts whole.
+        noise: left out, whole noise for whole counts: "discrete-laplace" where `delta` is 0, else
+            "discrete-normal" (plain totals, not max-entropy). Real noise: "normal"; "laplace" where
+            a guarantee is proved (not max-entropy).
         epsilon: privacy budget (nats), above 0.
         delta: its δ, between 0 and 1, well below 1 over the number of records; 0 with Laplace
             noise, whose guarantee is pure.
         neighbours: the unit of privacy, such as cdp.relocations(invariant); there is no default.
         scales: relative scales (n,) of the noise; published, hence never a function of the counts.
         names: one public label per cell, or several columns of them (a mapping or a data frame).
+        zeros: structural zeros, (n,) booleans or indices: cells that are 0 whatever the data, so
+            that they are no news. Build `invariant` with cdp.structural_zeros(inv, zeros).
         accept_exact: publish also where the totals alone determine some cells, exactly.
+        output: "whole" rounds a table of real noise: without bias, and with every (plain disjoint
+            or nested) total; "drawn" leaves it as it is.
+        publishable: make a second table for print, `release.publishable`: nonnegative, whole, with
+            the same totals, and biased where it cuts at 0. Analyse the release itself.
         ledger: of this table; refuses what exceeds its budget, and resumes what was cut short.
 
     Returns:
@@ -100,6 +112,8 @@ def release(
             f"`invariant` must come from cdp.totals or cdp.linear; got {type(invariant).__name__}."
         )
     counts = as_counts(counts, invariant.n)
+    _checks.choice("output", output, ("drawn", "whole"))
+    noise = _by_default(counts, delta) if noise is None else noise
     check_mechanism(view, noise)
     epsilon, delta = _budget(epsilon, delta, noise)
     if not isinstance(neighbours, Neighbours):
@@ -120,8 +134,9 @@ def release(
         )
     pattern = _pattern(scales, counts)
     labels = label_columns(names, invariant)
+    known = _structural(zeros, counts, invariant)
     if not accept_exact:
-        _refuse_determined(invariant, labels)
+        _refuse_determined(np.asarray(invariant.determined, dtype=bool) & ~known, labels)
     if delta * counts.sum() > 1:
         warnings.warn(
             f"delta = {delta:g} is above 1 / (sum of the counts): a mechanism that publishes one "
@@ -129,7 +144,9 @@ def release(
             UserWarning,
             stacklevel=2,
         )
-    request = _request(view, noise, epsilon, delta, neighbours, invariant, pattern, labels)
+    request = _request(
+        view, noise, epsilon, delta, neighbours, invariant, pattern, labels, output, publishable
+    )
     reservation, secret = _resumed(ledger, request, counts)
     if reservation is not None:
         scale = reservation.scale
@@ -148,11 +165,19 @@ def release(
             )
             reservation, secret = ledger.reserve(cost, counts, request)
     secret = fresh_secret() if secret is None else secret
-    drawn, generator = draw(secret, cell_ids(labels), view, noise, scale, invariant)
+    ids = cell_ids(labels)
+    drawn, generator = draw(secret, ids, view, noise, scale, invariant)
     if NOISES[noise].whole:
         released, step = counts + drawn, 1.0
     else:
         released, step = add_noise(counts, drawn, invariant, scale)
+    rounded = output == "whole" and not NOISES[noise].whole
+    if rounded:
+        released, step = round_whole(secret, ids, released, invariant), 1.0
+    printed = None
+    if publishable:
+        whole = for_print(secret, ids, released, invariant)
+        printed = pd.DataFrame(labels | {RELEASED: whole})
     table = pd.DataFrame(labels | {RELEASED: released})
     about = metadata.describe(
         view=view,
@@ -167,8 +192,11 @@ def release(
         table=table,
         generator=generator,
         reservation=reservation,
+        rounded=rounded,
+        printed=printed,
+        zeros=np.flatnonzero(known),
     )
-    made = Release(table, about, invariant, reservation)
+    made = Release(table, about, invariant, reservation, printed)
     made.verify()
     return made
 
@@ -201,6 +229,8 @@ def _request(
     invariant: Invariant,
     pattern: np.ndarray,
     labels: dict[str, list[str]],
+    output: str,
+    publishable: bool,
 ) -> str:
     """What was asked for, as a digest: the same request on the same counts can be resumed."""
     told = {
@@ -212,6 +242,8 @@ def _request(
         "invariant": structure(invariant),
         "pattern": pattern.tolist(),
         "labels": labels,
+        "output": output,
+        "publishable": publishable,
     }
     return sha256(json.dumps(told).encode()).hexdigest()
 
@@ -277,14 +309,40 @@ def _pattern(scales: Any, counts: np.ndarray) -> np.ndarray:
     return pattern / pattern.mean()
 
 
-def _refuse_determined(invariant: Invariant, labels: dict[str, list[str]]) -> None:
-    fixed = np.flatnonzero(invariant.determined)
+def _by_default(counts: np.ndarray, delta: Any) -> NoiseName:
+    """Whole noise for whole counts."""
+    if not np.array_equal(counts, np.rint(counts)):
+        raise ValueError(
+            '`noise` must be chosen, as the counts are not whole. Use noise="normal" or "laplace".'
+        )
+    return "discrete-laplace" if np.ndim(delta) == 0 and delta == 0 else "discrete-normal"
+
+
+def _structural(zeros: Any, counts: np.ndarray, invariant: Invariant) -> np.ndarray:
+    """Which cells are structural zeros (n,), refused unless the invariant says so, and they are."""
+    known = as_mask(zeros, invariant.n)
+    if np.any(known & ~np.asarray(invariant.determined, dtype=bool)):
+        raise ValueError(
+            "`zeros` must be among what the invariant keeps exact. Build it, and the unit of "
+            "privacy from it: inv = cdp.structural_zeros(inv, zeros)."
+        )
+    wrong = np.flatnonzero(known & (counts != 0))
+    if wrong.size:
+        raise ValueError(
+            f"`zeros` are cells that are 0 whatever the data; {wrong.size} of them are not, first "
+            f"at index {wrong[0]}. Correct the list or the table."
+        )
+    return known
+
+
+def _refuse_determined(exact: np.ndarray, labels: dict[str, list[str]]) -> None:
+    fixed = np.flatnonzero(exact)
     if fixed.size == 0:
         return
     columns = list(labels.values())
     shown = [" / ".join(column[i] for column in columns) or str(i) for i in fixed[:_SHOWN]]
     more = f" and {fixed.size - _SHOWN} more" if fixed.size > _SHOWN else ""
     raise ValueError(
-        f"The totals alone determine {fixed.size} of {invariant.n} cells, which would be published "
+        f"The totals alone determine {fixed.size} of {exact.size} cells, which would be published "
         f"exactly: {', '.join(shown)}{more}. Use coarser groups, or accept it (accept_exact=True)."
     )

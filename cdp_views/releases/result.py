@@ -32,6 +32,7 @@ class Release:
         metadata: what was done and what it guarantees; JSON types only.
         invariant: what holds exactly.
         reservation: its line in a ledger, where there is one: `save` completes it.
+        publishable: a second table for print, where one was asked for: whole and nonnegative.
 
     Raises:
         ValueError: from `verify()`, where a total, a cell or the metadata were changed.
@@ -49,6 +50,7 @@ class Release:
     metadata: dict[str, Any]
     invariant: Invariant
     reservation: Reservation | None = None
+    publishable: pd.DataFrame | None = None
 
     @property
     def released(self) -> np.ndarray:
@@ -154,8 +156,9 @@ class Release:
     def save(self, path: str | PathLike[str]) -> None:
         """Write the table to `path` (.csv or .parquet) and the metadata to `path`.json, or neither.
 
-        With a ledger the release is then complete, and its secret destroyed. Where a kill came
-        between the two files, saving the same release again to the same place finishes it.
+        A table for print goes beside it, FILE.print.csv. With a ledger the release is then
+        complete, and its secret destroyed. Where a kill came between the files, saving the same
+        release again to the same place finishes it.
 
         Raises:
             ValueError: another suffix, or labels that the file would change.

@@ -9,6 +9,12 @@ from cdp_views.invariants import Invariant
 from cdp_views.neighbours import Differences, Neighbours, Relocations
 from cdp_views.releases.reservation import Reservation
 
+FOR_PRINT = (
+    "Analyse this release, whose noise has mean 0 and the law stated here. The table for print, "
+    "FILE.print beside it, was made from it alone: nonnegative, whole, with the same totals. Its "
+    "small cells are too large on average, as negative ones were raised to 0."
+)
+
 
 def guarantee(invariant: Invariant, neighbours: Neighbours, *, epsilon: float, delta: float) -> str:
     """The guarantee, what it is relative to, and of which cells it does not speak."""
@@ -55,9 +61,15 @@ def with_others(reservation: Reservation) -> str:
     return text
 
 
-def caveat(step: float | None, *, whole: bool, generator: str) -> str:
+def caveat(step: float | None, *, whole: bool, generator: str, rounded: bool = False) -> str:
     """What float64 and the generator leave open."""
-    if whole:
+    if rounded:
+        sums = (
+            "The noisy table was rounded to whole numbers, each to one of its two nearest with the "
+            "chances that leave its mean, and every total as it was; the law stated is that before "
+            "rounding. This is post-processing and costs no privacy. "
+        )
+    elif whole:
         sums = "The noise is whole, so sums are exact; its probabilities are float64 arithmetic. "
     elif step is None:
         sums = "Sums are float64; low digits may in principle tell more than the guarantee says. "

@@ -1,0 +1,106 @@
+"""Whole numbers from a real table: unbiased, with every total as it was; and without negatives."""
+
+import numpy as np
+
+from cdp_views._checks import UnsupportedError
+from cdp_views._float64 import float64, in_float64
+from cdp_views._segments import Segments
+from cdp_views.invariants import Invariant
+from cdp_views.precision.simplex import project_to_simplex
+from cdp_views.releases.cells import group_ids
+from cdp_views.releases.secret import Secret
+from cdp_views.releases.threefry import uniform
+
+WHOLE, PRINTED = 32, 34  # purposes of the bits; each takes the next one too, for cells in no group
+_SLACK = 1e-6  # of a group's fractions, whose sum must be whole
+
+
+def round_whole(
+    secret: Secret,
+    ids: np.ndarray,
+    table: np.ndarray,
+    invariant: Invariant,
+    purpose: int = WHOLE,
+) -> np.ndarray:
+    """Every cell to one of its two nearest whole numbers, such that its mean is the cell.
+
+    Systematic sampling in each group: the fractions f_i are laid end to end, and the cells on which
+    a point of {1 − u, 2 − u, …} falls are rounded up, u uniform in (0, 1). P(up) = f_i, and as Σf
+    is whole, exactly Σf cells are. Nested totals are totals of the disjoint parts that they leave.
+
+    Args:
+        secret: of the release: a second try rounds alike.
+        ids: (2, n), of the cells.
+        table: (n,), with whole totals.
+        invariant: disjoint or nested plain totals.
+        purpose: of the bits.
+
+    Returns:
+        (n,) whole numbers with the same totals.
+
+    Raises:
+        UnsupportedError: weighted or overlapping totals, or totals that are not whole.
+
+    Reference: Madow 1949 (systematic sampling); Cox 1987 (controlled rounding without bias).
+    """
+    groups = _plain(invariant)
+    labels, count = np.asarray(groups.labels), groups.count
+    rounded = np.floor(table)
+    f = table - rounded
+    order = np.argsort(labels, kind="stable")
+    inside = order[labels[order] < count]
+    of = labels[inside]
+    whole = np.bincount(of, f[inside], count)
+    if np.any(np.abs(whole - np.rint(whole)) > _SLACK):
+        raise UnsupportedError(
+            "A table is rounded to whole numbers where its totals are whole. Release it as it was "
+            "drawn."
+        )
+    starts = np.searchsorted(of, np.arange(count))
+    reach = np.cumsum(f[inside])
+    reach -= (reach[starts] - f[inside][starts])[of]
+    reach[np.append(starts[1:], of.size)[:count] - 1] = np.rint(whole)  # to the last bit
+    before = np.concatenate([[0.0], reach[:-1]])
+    before[starts] = 0.0
+    u = uniform(secret.words(group_ids(ids, labels, count), purpose)[0])[of]
+    rounded[inside] += np.floor(reach + u) - np.floor(before + u)
+    free = np.flatnonzero(labels == count)
+    rounded[free] += uniform(secret.words(ids[:, free], purpose + 1)[0]) < f[free]
+    return rounded
+
+
+def for_print(
+    secret: Secret, ids: np.ndarray, table: np.ndarray, invariant: Invariant
+) -> np.ndarray:
+    """The closest table without negative cells and with the same totals, rounded to whole numbers.
+
+    argmin Σ(z_i − y_i)² over z ≥ 0, A z = A q, then `round_whole`. Cutting at 0 makes small cells
+    too large on average: this table is to be printed, not to be analysed.
+
+    Args:
+        secret: of the release.
+        ids: (2, n), of the cells.
+        table: the release (n,), whose totals are exact.
+        invariant: disjoint or nested plain totals.
+    """
+    groups = _plain(invariant)
+    labels = np.asarray(groups.labels)
+    totals = np.bincount(labels, table, groups.count + 1)[: groups.count]
+    closest = _closest(table, totals, groups)
+    return round_whole(secret, ids, closest, invariant, PRINTED)
+
+
+@in_float64
+def _closest(table: np.ndarray, totals: np.ndarray, groups: Segments) -> np.ndarray:
+    ones = float64(np.ones(table.size))
+    return np.asarray(project_to_simplex(float64(table), ones, float64(totals), groups))
+
+
+def _plain(invariant: Invariant) -> Segments:
+    groups = invariant.plain_groups
+    if groups is None:
+        raise UnsupportedError(
+            "Whole numbers are rounded for plain disjoint or nested totals only. Use "
+            'noise="discrete-laplace" or "discrete-normal", which are whole from the start.'
+        )
+    return groups

@@ -1,0 +1,144 @@
+"""Whole numbers from real noise, structural zeros, a table for print, and the noise by default."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+import cdp_views as cdp
+from cdp_views.releases.cells import cell_ids
+from cdp_views.releases.rounding import for_print, round_whole
+from cdp_views.releases.secret import Secret
+
+from .conftest import COUNTS, GROUPS
+
+SECRET = Secret(bytes(range(32)))
+
+
+def ids_of(n):
+    return cell_ids({"cell": [str(i) for i in range(n)]})
+
+
+def test_rounding_is_unbiased_and_keeps_totals():
+    """10,000 groups alike: the mean error of every cell is 0 within 5 standard errors."""
+    count, y = 10_000, np.array([0.25, -1.125, 7.75, 2.5, -0.375])
+    inv = cdp.totals(np.repeat(np.arange(count), y.size))
+    whole = round_whole(SECRET, ids_of(count * y.size), np.tile(y, count), inv)
+    whole = whole.reshape(count, y.size)
+    assert np.all(whole.sum(axis=1) == 9) and set((whole - np.floor(y)).ravel()) == {0, 1}
+    f = y - np.floor(y)
+    error = 5 * np.sqrt(f * (1 - f) / count)
+    assert np.all(np.abs(whole.mean(axis=0) - y) < error)
+    assert np.any(np.abs(np.rint(y) - y) > error)  # control: to the nearest is biased
+
+
+@given(
+    sizes=st.lists(st.integers(1, 7), min_size=1, max_size=6),
+    seed=st.integers(0, 2**32),
+    step=st.sampled_from([0.5, 2.0**-20]),
+)
+@settings(deadline=None, max_examples=60)
+def test_any_groups_in_any_order(sizes, seed, step):
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    steps = rng.integers(-(2**24), 2**24, labels.size)
+    last = np.zeros(len(sizes), dtype=int)
+    last[labels] = np.arange(labels.size)
+    steps[last] -= np.bincount(labels, steps, len(sizes)).astype(int) % round(1 / step)
+    y = steps * step
+    whole = round_whole(SECRET, ids_of(y.size), y, cdp.totals(labels))
+    for group in range(len(sizes)):
+        assert whole[labels == group].sum() == y[labels == group].sum()
+    assert np.all(np.abs(whole - y) < 1) and np.all(whole == np.rint(whole))
+
+
+@pytest.mark.parametrize(("view", "noise"), [("conditioned", "normal"), ("imaged", "laplace")])
+def test_real_noise_rounded_to_whole_numbers(make, inv, view, noise, tmp_path):
+    delta = 0.0 if noise == "laplace" else 1e-6
+    made = make(view=view, noise=noise, delta=delta, output="whole")
+    assert np.array_equal(made.released, np.rint(made.released))
+    assert np.array_equal(inv.matrix @ made.released, inv.matrix @ COUNTS)
+    assert made.metadata["rounding"].startswith("systematic")
+    assert "rounded to whole numbers, each to one of its two nearest" in made.metadata["caveat"]
+    made.save(tmp_path / "r.csv")
+    cdp.read_release(tmp_path / "r.csv").verify(COUNTS)
+
+
+def test_nested_totals_are_kept(make):
+    rows = sparse.csr_array([[1] * 8, [1] * 4 + [0] * 4])
+    unit = cdp.differences([1, -1] + [0] * 6)
+    made = make(invariant=cdp.linear(rows), neighbours=unit, output="whole")
+    assert np.array_equal(rows @ made.released, rows @ COUNTS)
+
+
+def test_what_cannot_be_rounded_is_refused(make):
+    overlap = cdp.linear([[1, 1, 1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1, 0, 0]])
+    with pytest.raises(cdp.UnsupportedError, match="plain disjoint or nested totals only"):
+        make(invariant=overlap, output="whole")
+    with pytest.raises(cdp.UnsupportedError, match="where its totals are whole"):
+        make(COUNTS + 0.1, output="whole")
+    with pytest.raises(ValueError, match='`output` must be one of "drawn", "whole"'):
+        make(output="rounded")
+
+
+def test_the_default_is_whole_noise_for_whole_counts(make, inv):
+    given = {"view": "conditioned", "epsilon": 1.0, "neighbours": cdp.relocations(inv)}
+    pure = cdp.release(COUNTS, inv, **given)
+    assert pure.metadata["noise"] == "discrete-laplace" and pure.metadata["delta"] == 0
+    approximate = cdp.release(COUNTS, inv, delta=1e-6, **given)
+    assert approximate.metadata["noise"] == "discrete-normal"
+    for made in (pure, approximate):
+        assert np.array_equal(made.released, np.rint(made.released))
+    with pytest.raises(ValueError, match="`noise` must be chosen, as the counts are not whole"):
+        cdp.release(COUNTS + 0.5, inv, **given)
+
+
+def test_a_table_for_print_is_whole_nonnegative_and_consistent(make, inv, seeded, tmp_path):
+    seeded(5)
+    made = make(epsilon=0.05, noise="discrete-laplace", delta=0, publishable=True)
+    printed = made.publishable["released"].to_numpy()
+    assert made.released.min() < 0 <= printed.min() and np.array_equal(printed, np.rint(printed))
+    assert np.array_equal(inv.matrix @ printed, inv.matrix @ COUNTS)
+    assert "Analyse this release" in made.metadata["publishable"]["note"]
+    made.save(tmp_path / "r.csv")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["r.csv", "r.csv.json", "r.print.csv"]
+    cdp.read_release(tmp_path / "r.csv").verify()
+    with pytest.raises(FileExistsError):
+        make(publishable=True).save(tmp_path / "r.csv")
+
+
+def test_the_closest_table_without_negatives():
+    """Oracle: the optimality conditions; one threshold for all cells above 0, none would gain."""
+    y = np.array([-3.0, 5.0, 1.0, 2.0, 10.0, -1.0])
+    labels = [0, 0, 0, 0, 1, 1]
+    z = for_print(SECRET, ids_of(6), y, cdp.totals(labels))
+    # −3 is cut: 5, 1, 2 share what is left of the total 5, one less each
+    assert np.array_equal(z, [0, 4, 0, 1, 9, 0])
+
+
+def test_structural_zeros_have_no_noise_and_are_no_news(make):
+    counts = COUNTS.copy()
+    counts[[3, 5]] = 0
+    inv = cdp.structural_zeros(cdp.totals(GROUPS), [3, 5])
+    made = make(counts, inv, noise="discrete-laplace", delta=0, zeros=[3, 5])
+    assert np.all(made.released[[3, 5]] == 0) and made.metadata["structural_zeros"] == [3, 5]
+    assert made.released[:4].sum() == counts[:4].sum()
+    assert np.any(made.released != counts)
+    assert "structural zero 3" in made.invariants.index
+    made.verify(counts)
+    with pytest.raises(ValueError, match="determine 2 of 8 cells"):
+        make(counts, inv)  # not said to be structural: they would be news
+    with pytest.raises(
+        ValueError, match=r"0 whatever the data; 2 of them are not, first at index 3"
+    ):
+        make(COUNTS, inv, zeros=[3, 5])
+    with pytest.raises(ValueError, match=r"Build it, and the unit .*cdp\.structural_zeros"):
+        make(counts, zeros=[3, 5])
+    alone = cdp.structural_zeros(cdp.totals(GROUPS), [0, 1, 2])  # the fourth is then the total
+    with pytest.raises(ValueError, match="determine 1 of 8 cells"):
+        make(np.where(np.arange(8) < 3, 0, COUNTS), alone, zeros=[0, 1, 2])
+    for bad, words in (([8], "indices from 0 to 7"), ([True], r"must have shape \(8,\)")):
+        with pytest.raises(ValueError, match=words):
+            cdp.structural_zeros(cdp.totals(GROUPS), bad)
+    assert cdp.structural_zeros(cdp.totals(GROUPS), []).rank == 2
