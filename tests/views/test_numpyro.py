@@ -52,17 +52,23 @@ def test_no_distribution_infers_wrong_shapes_silently():
     assert set(told.values()) == {((3, 2), ())}
 
 
+def shape(f, *args):
+    """Traced, so that nothing is compiled."""
+    return jax.eval_shape(f, *args).shape
+
+
 @pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
 def test_shapes(typical, scale, loc, batch, key):
     view = typical.view(np.broadcast_to(loc, (*batch, 6)), scale)
     assert (view.batch_shape, view.event_shape) == (batch, (6,))
     assert is_prng_key(key)
-    draws = view.sample(key, (4,))
-    assert draws.shape == (4, *batch, 6) == view.sample_noise(key, (4,)).shape
-    assert view.log_prob(draws).shape == (4, *batch)
-    assert view.mean.shape == view.variance.shape == (*batch, 6)
-    assert view.entropy().shape == batch
-    assert view.covariance_matrix.shape[-2:] == (6, 6)
+    draws = jax.ShapeDtypeStruct((4, *batch, 6), float)
+    for draw in (view.sample, view.sample_noise):
+        assert shape(lambda k, draw=draw: draw(k, (4,)), key) == draws.shape
+    assert shape(view.log_prob, draws) == (4, *batch)
+    assert shape(lambda: view.mean) == shape(lambda: view.variance) == (*batch, 6)
+    assert shape(view.entropy) == batch
+    assert shape(lambda: view.covariance_matrix)[-2:] == (6, 6)
     assert_allclose(view.sample_noise(key) + view.mean, view.sample(key), rtol=1e-12)
     with pytest.raises(NotImplementedError):
         type(view).infer_shapes((), ())
