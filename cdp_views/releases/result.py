@@ -132,6 +132,41 @@ class Release:
         """
         return self.observed.observe(name, q, scale=scale)
 
+    def margin(self, workload: Any = None, *, level: float = 0.90) -> pd.DataFrame:
+        """The margin of error of any sums: P(|W y − W q| ≤ margin) = level, for each row of W.
+
+        From the joint law of the noise: cells under an exact total are correlated, so the root of
+        the sum of squares is wrong, most of all for a sum that is nearly the total. Before rounding
+        where output="whole" was asked for, which adds less than 1 to a cell.
+
+        Args:
+            workload: sums of cells: (q, n) dense or sparse, an invariant (its totals), or a mapping
+                from a name to the cells that it adds up, called as in `coords["cell"]`; None for
+                the n cells themselves.
+            level: probability, between 0 and 1.
+
+        Returns:
+            One row a sum: `margin` in counts, its `kind` ("exact", or an "estimate" from draws that
+            are the same at every call) and `stderr`.
+
+        Raises:
+            ValueError: a workload that does not fit, a cell that is not there, another level.
+
+        Example:
+            >>> import cdp_views as cdp
+            >>> inv = cdp.totals(["a", "a", "a"])
+            >>> made = cdp.release([3, 5, 8], inv, view="conditioned", noise="normal", epsilon=1,
+            ...                    delta=1e-6, neighbours=cdp.relocations(inv))
+            >>> one, all_ = made.margin({"one": ["0"], "all": ["0", "1", "2"]})["margin"]
+            >>> bool(one > 0), float(all_)
+            (True, 0.0)
+        """
+        from cdp_views.releases.margin import margins
+
+        return margins(
+            self.mechanism.law(np.zeros(self.invariant.n)), workload, self.coords["cell"], level
+        )
+
     def checks(self, counts: Any = None) -> tuple[Check, ...]:
         """Every check of `verify`, passed or not."""
         return checks.run(self.table, self.metadata, self.invariant, counts)
