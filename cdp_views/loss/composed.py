@@ -1,4 +1,7 @@
-"""The loss of several releases together: a sum of losses, composed pessimistically."""
+"""The loss of several releases together: a sum of losses, composed pessimistically.
+
+By dp-accounting; `precision.laplace_profile_sum` says why the parts of one release are not.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -5,6 +5,14 @@ profile is convex in e^ε. That chord is the profile of a loss which takes value
 so sums of such losses are convolutions of positive masses. For losses with the same profile both
 ways the mass at −l is e^{−l} times that at l. Doubling the grid makes the excess four times less.
 
+Two convolutions of losses are kept, for two uses. This one is for the parts of *one* release: few
+(a handful of groups), always at hand, as the profile of a view must not need an extra, and direct,
+so that every mass is a sum of positive products and the smallest δ keeps its relative precision.
+`loss.composed` is for *several* releases: up to thousands, of laws that may be endless or not the
+same both ways, by dp-accounting's Fourier transforms (extra `accounting`), whose rounding is added
+to δ. Work here grows with the square of the points and their number with the parts, there with the
+absolute error 2e-14·√parts. Whole-number noise needs neither: `whole_losses` lists its losses.
+
 Reference: Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022, "Connect the dots", Theorem 10.
 """
 
