@@ -20,6 +20,8 @@ from cdp_views.releases import geometry, wording
 from cdp_views.releases.accounts import Price
 from cdp_views.releases.mechanism import law
 
+_SHOWN = 20
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -34,6 +36,7 @@ class Cost:
         view: of the noise.
         noise: its family.
         scale: () or (n,), counts.
+        accept_exact: whether cells may become known exactly from all totals together.
     """
 
     price: Price
@@ -43,6 +46,7 @@ class Cost:
     view: str
     noise: str
     scale: np.ndarray
+    accept_exact: bool = False
 
     @classmethod
     def of(
@@ -56,11 +60,12 @@ class Cost:
         epsilon: float,
         delta: float,
         columns: dict[str, str],
+        accept_exact: bool = False,
     ) -> "Cost":
         """The cost of a release of this design, by the privacy evaluator."""
         mu = _mu(view, scale, invariant, neighbours) if noise == "normal" else None
         price = Price(epsilon, delta, mu)
-        return cls(price, neighbours, invariant, columns, view, noise, scale)
+        return cls(price, neighbours, invariant, columns, view, noise, scale, accept_exact)
 
     @property
     def cells(self) -> int:
@@ -134,7 +139,8 @@ def together(before: list[dict[str, Any]], cost: Cost, ledger: Path) -> int:
         ledger: named in refusals.
 
     Raises:
-        ValueError: no record could move without changing a total of some release.
+        ValueError: no record could move without changing a total of some release, or all totals
+            together determine cells that none of them does alone.
         UnsupportedError: a unit that is not known relative to further totals.
     """
     new = cost.design["invariant"]
@@ -164,4 +170,23 @@ def together(before: list[dict[str, Any]], cost: Cost, ledger: Path) -> int:
                 "record move unseen: together they would protect nothing. Use totals of the "
                 "groups that are published already, or coarser ones."
             ) from None
+    _refuse_differenced(every, (joint, cost.invariant), cost.accept_exact, ledger)
     return every.rank - joint.rank
+
+
+def _refuse_differenced(
+    every: Invariant, apart: tuple[Invariant, ...], accept_exact: bool, ledger: Path
+) -> None:
+    """Totals of two releases subtract: a cell may follow that neither of them gives away."""
+    known = np.asarray(every.determined, dtype=bool).copy()
+    for invariant in apart:
+        known &= ~np.asarray(invariant.determined, dtype=bool)
+    fixed = np.flatnonzero(known)
+    if fixed.size and not accept_exact:
+        shown = ", ".join(f"cell {i}" for i in fixed[:_SHOWN])
+        more = f" and {fixed.size - _SHOWN} more" if fixed.size > _SHOWN else ""
+        raise ValueError(
+            f"The totals of this release and of those in `{ledger}` together determine "
+            f"{fixed.size} cells, which would be published exactly: {shown}{more}. Use the groups "
+            "that are published already, or accept it (accept_exact=True)."
+        )

@@ -162,6 +162,7 @@ def release(
                 epsilon=epsilon,
                 delta=delta,
                 columns=digest_of_columns(own_columns(names, labels)),
+                accept_exact=accept_exact,
             )
             reservation, secret = ledger.reserve(cost, counts, request)
     secret = fresh_secret() if secret is None else secret
@@ -234,6 +235,7 @@ def _request(
 ) -> str:
     """What was asked for, as a digest: the same request on the same counts can be resumed."""
     told = {
+        "library": metadata.LIBRARY,  # another may draw other noise from the same secret
         "view": view,
         "noise": noise,
         "epsilon": epsilon,
