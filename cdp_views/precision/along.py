@@ -2,10 +2,10 @@
 
 The image of independent noise under a projection has density ∫ Π p_i(x_i + s u_i) ds. Each cell has
 a place c_i = −x_i/u_i and a width δ_i, the distance to which its log-density is analytic around c_i
-in units of s. The line is cut at the places of up to 32
-cells; from each cut Gauss's rule runs to the middle
-of the piece in w, s = c + δ sinh w: there a bump of width δ and the gap of any length beside it are
-both smooth on the scale of one. Cells narrower than a bump need no cut of their own.
+in units of s. The line is cut at the places of up to 32 cells; from each cut Gauss's rule runs to
+the middle of the piece in w, s = c + δ sinh w, δ now the distance to the nearest of all c_i ± iδ_i:
+there a bump of width δ and the gap of any length beside it are both smooth on the scale of one.
+Cells narrower than a bump need no cut of their own.
 """
 
 from collections.abc import Callable
@@ -63,6 +63,7 @@ def log_integral_along(
     far = 60.0 if x.dtype == jnp.float64 else 25.0
     span = jnp.max(jnp.where(jnp.isfinite(sizes), sizes, 0), -1) * np.sinh(far)
     low, high = cuts[..., 0] - span, cuts[..., -1] + span
+    sizes = _clear(cuts, sizes)
     for _ in range(_SCANS):
         s, _ = _rule(cuts, sizes, low, high, *_even(_SCANNED, x.dtype))
         low, high = _window(s, lax.stop_gradient(_over(along, s)), low, high)
@@ -102,6 +103,12 @@ def _cuts(place: Array, reach: Array, segments: Segments) -> tuple[Array, Array]
         width = width.at[..., ::2].set(jnp.where(large, narrow[..., half], width[..., ::2]))
         cuts, width = lax.sort((cuts, width), num_keys=1)
     return cuts, width
+
+
+def _clear(cuts: Array, widths: Array) -> Array:
+    """How far the integrand is analytic around every cut: to the nearest of all c_i ± iδ_i."""
+    gap = cuts[..., :, None] - cuts[..., None, :]
+    return jnp.min(jnp.hypot(gap, widths[..., None, :]), -1)
 
 
 def _rule(

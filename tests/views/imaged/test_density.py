@@ -74,6 +74,17 @@ def test_two_cauchy_cells_by_hand(df):
         assert_allclose(got[:3], np.array(want) + 0.5 * np.log(2), atol=1e-8)
 
 
+@pytest.mark.parametrize("narrow", [0.08, 1e-3, 1e-6])
+def test_a_narrow_cell_at_the_place_of_a_wide_one(narrow):
+    """(U₁ − U₂)/2 of Cauchy cells of scales 1 and `narrow` is Cauchy of scale (1 + narrow)/2."""
+    x = np.array([0.0, 1e-5, -0.01, 0.3, 20.0, 1e4])
+    got = cdp.Imaged(
+        dist.StudentT(1.0, np.zeros(2), np.array([1.0, narrow])), cdp.totals([0, 0])
+    ).log_prob(np.stack([x, -x], -1))
+    want = stats.cauchy(scale=(1 + narrow) / 2).logpdf(x) - 0.5 * np.log(2)
+    assert_allclose(got, want, atol=1e-9)
+
+
 def test_many_cells_and_far_places():
     """A group of 40, where cells share cuts, among one of 2, and a free cell."""
     rng = np.random.default_rng(5)
