@@ -11,7 +11,7 @@ from cdp_views._checks import UnsupportedError
 from cdp_views.loss import GaussianLoss, Loss, at_worst, compose_losses
 from cdp_views.neighbours import Differences, Neighbours
 from cdp_views.privacy import regimes
-from cdp_views.privacy.evaluate import privacy_loss
+from cdp_views.privacy.evaluate import loss_of, privacy_loss
 from cdp_views.privacy.result import PrivacyLoss
 from cdp_views.privacy.worst import name_difference
 
@@ -128,7 +128,7 @@ def _row_by_row(
     """Each listed difference composed by itself: no release borrows another's worst."""
     rows = sparse.csr_array(neighbours.shortlist(np.zeros(neighbours.n)))
     laws = [
-        view.loss(rows, query=None if query is None else _as_sparse(query))
+        loss_of(view)(rows, query=None if query is None else _as_sparse(query))
         for view, query in parsed
     ]
     law = compose_losses(laws, times)

@@ -29,6 +29,7 @@ def privacy_loss(
     key: Any = None,
     draws: int = DRAWS,
     changed_totals: Literal["refuse", "infinite"] = "refuse",
+    table: Literal["any", "this"] = "any",
 ) -> PrivacyLoss:
     """What publishing a draw of `view`, and the totals with it, gives away.
 
@@ -50,6 +51,9 @@ def privacy_loss(
       draws: draws of that estimate.
       changed_totals: what a difference means that changes a total computed from the data: "refuse"
         it as a slip, or answer "infinite": ε = ∞, δ = 1.
+      table: where the loss depends on the true table (conditioning on totals fixed in advance, or
+        within bounds), "any" is the guarantee: whatever the table. "this" is the loss of neighbours
+        of the view's own table, usually smaller: no guarantee, and as confidential as the table.
 
     Returns:
       PrivacyLoss: epsilon(delta), delta(epsilon), pure_epsilon, mu, rho, guess_rate, worst.
@@ -73,6 +77,7 @@ def privacy_loss(
         "neighbours", neighbours, Neighbours, "Pass relocations(inv), or differences(V) for rows V."
     )
     _checks.choice("changed_totals", changed_totals, ("refuse", "infinite"))
+    _checks.choice("table", table, ("any", "this"))
     if isinstance(view, Invariant):
         raise TypeError(
             f"`view` is of type {type(view).__name__}, which is no distribution. Build it first: "
@@ -95,17 +100,18 @@ def privacy_loss(
         leaving = regimes.leaving(neighbours, inv, changed_totals)
         if leaving is not None:
             return _told_apart(leaving, neighbours, inv)
-    differences, law, rest = _to_try(view, neighbours, query)
+    law_of = loss_of(view, table)
+    differences, law, rest = _to_try(view, law_of, neighbours, query)
     if regime == regimes.COMPUTED:
         regimes.require_kept(differences, inv)
-    if law is None and hasattr(view, "loss"):
+    if law is None and law_of is not None:
         try:
-            law = view.loss(differences, query=query)
+            law = law_of(differences, query=query)
         except UnsupportedError as reason:
             if key is None or query is not None:
                 raise reason from None
-    if law is not None and neighbours.by_norm:
-        beyond = neighbours.beyond(differences, lambda v: view.loss(v, query=query))
+    if law is not None and law_of is not None and neighbours.by_norm:
+        beyond = neighbours.beyond(differences, lambda v: law_of(v, query=query))
         law = _of_norm(law, beyond)
     law, every, rows, scope = _law(view, differences, law, query, key, draws)
     worst = name_difference(differences, int(rows[_worst(law)]), inv)
@@ -115,7 +121,8 @@ def privacy_loss(
         pairs = Pairs(law, sparse.csr_array(differences[rows]), inv)
     else:
         pairs = Pairs(every, differences, inv, _exposure_or_none(view, neighbours.n))
-    note = view.loss_scope(differences) if hasattr(view, "loss_scope") else ""
+    local = table == "this" and hasattr(view, "loss_scope")
+    note = view.loss_scope(differences) if local else ""
     return PrivacyLoss(
         law=law,
         worst=worst,
@@ -153,10 +160,16 @@ class _Tried(NamedTuple):
     rest: Loss | None = None
 
 
-def _to_try(view: Any, neighbours: Neighbours, query: Any) -> _Tried:
+def loss_of(view: Any, table: str = "any") -> Any:
+    """The function of differences that says a view's loss: whatever the table, or at its own."""
+    own = getattr(view, "loss", None)
+    return own if table == "this" else getattr(view, "loss_anywhere", own)
+
+
+def _to_try(view: Any, law_of: Any, neighbours: Neighbours, query: Any) -> _Tried:
     if query is not None:
         return _Tried(sparse.csr_array(neighbours.seen_by(query)))
-    n, law_of = neighbours.n, getattr(view, "loss", None)
+    n = neighbours.n
     exposure = exposure_of(view, n) if neighbours.ordered else np.zeros(n)
     if law_of is None:
         return _Tried(sparse.csr_array(neighbours.shortlist(exposure)))

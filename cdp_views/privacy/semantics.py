@@ -29,6 +29,7 @@ class PriorToPosterior:
       success: the best chance of a right decision between the two, max(p, 1 − p) without a release.
       kind: "exact", "bound" (the truth is at most it) or "estimate", of `success`.
       unit: what the two tables differ by, in words.
+      scope: for which tables it holds, where not for all, and how it was estimated, in words.
     """
 
     prior: float
@@ -41,6 +42,7 @@ class PriorToPosterior:
     kind: str
     unit: str
     _law: Loss = field(repr=False)
+    scope: str = ""
 
     def after(self, type_one: float) -> float:
         """The greatest belief after a test that raises a false alarm with chance `type_one`.
@@ -87,7 +89,8 @@ class PriorToPosterior:
             f"{max(p, 1 - p):.4g} without the release."
         )
         totals = "What the totals alone give away is not protected: it counts as known before."
-        return " ".join([known, moved, decide, totals])
+        scope = [f"Scope: {self.scope}."] if self.scope else []
+        return " ".join([known, moved, decide, totals, *scope])
 
 
 def prior_to_posterior(
@@ -148,6 +151,7 @@ def prior_to_posterior(
         kind=loss.kind,
         unit=loss.neighbours,
         _law=loss.law,
+        scope=loss.scope,
     )
 
 

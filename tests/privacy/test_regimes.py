@@ -80,7 +80,7 @@ def log_f(n, s):
 def test_conditioned_laplace_pays_for_a_total_that_it_did_not_choose():
     """1 + log f(0)/f(1) at the table's own total: 2 − ln 2 for two cells; imaged 1, as the base."""
     view = cdp.Conditioned(dist.Laplace(np.zeros(23), 1.0), MANY, total=AWAY)
-    loss = cdp.privacy_loss(view, cdp.additions(23))
+    loss = cdp.privacy_loss(view, cdp.additions(23), table="this")
     table = loss.by_pair().set_index("group")
     assert_allclose(
         table.pure_epsilon.loc[[0, 1, 2, 3]],
@@ -92,7 +92,10 @@ def test_conditioned_laplace_pays_for_a_total_that_it_did_not_choose():
         assert_allclose(got, 1 + extra, rtol=1e-9)
     assert (loss.pure_kind, loss.kind) == ("exact", "bound")
     assert_allclose(loss.pure_epsilon, table.pure_epsilon.max())
-    assert "whatever the table, pure epsilon is at most 2" in loss.scope
+    assert "holds for this table" in loss.scope
+    assert "Scope: holds for this table" in cdp.prior_to_posterior(loss).sentence
+    anywhere = cdp.privacy_loss(view, cdp.additions(23))
+    assert (anywhere.pure_epsilon, anywhere.pure_kind, anywhere.scope) == (2.0, "bound", "")
     imaged = cdp.Imaged(dist.Laplace(np.zeros(23), 1.0), MANY, total=AWAY)
     assert_allclose(cdp.privacy_loss(imaged, cdp.additions(23)).pure_epsilon, 1, rtol=1e-12)
     # by brute force on the line of two cells: density e^{−2|y|} against e^{−|y−1|−|y|}, normalised
@@ -100,6 +103,33 @@ def test_conditioned_laplace_pays_for_a_total_that_it_did_not_choose():
     here, there = -2 * np.abs(y), -np.abs(y - 1) - np.abs(y)
     gap = (here - log_f(2, 0)) - (there - log_f(2, 1))
     assert_allclose(np.abs(gap).max(), table.pure_epsilon[0], rtol=1e-9)
+
+
+def test_a_guarantee_does_not_depend_on_the_table():
+    """What is calibrated, composed and told is the loss of every table, no function of a secret."""
+    inv, nb = cdp.totals([0, 0]), cdp.additions(2)
+
+    def view_at(table):
+        return lambda s: cdp.Conditioned(dist.Laplace(np.array(table), s), inv, total=[7.0])
+
+    tables = ([3.0, 4.0], [3.0, 5.0], [40.0, 40.0])
+    for budget in ({"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-9}):
+        scales = [cdp.calibrate(view_at(table), nb, **budget) for table in tables]
+        assert scales[0] == scales[1] == scales[2]
+    # by brute force on the line (t, 7 − t): far from its total a table loses nearly 2/s, not 1/s
+    view = view_at(tables[0])(1.3)
+    loss, line = cdp.privacy_loss(view, nb), np.linspace(-200, 200, 400_001)
+
+    def log_density(table):
+        value = -(np.abs(line - table[0]) + np.abs(7 - line - table[1])) / 1.3
+        return value - special.logsumexp(value)
+
+    gap = np.abs(log_density([40.0, 40.0]) - log_density([41.0, 40.0])).max()
+    assert 1.5 < gap <= loss.pure_epsilon
+    assert cdp.compose([view, view], nb).pure_epsilon == pytest.approx(2 * loss.pure_epsilon)
+    assert cdp.prior_to_posterior(loss).odds_factor >= np.exp(gap)
+    here = cdp.privacy_loss(view, nb, table="this")
+    assert here.pure_epsilon < 1.01 < gap  # the control: it would have been too small
 
 
 def test_student_t_and_logistic_by_brute_force():

@@ -85,6 +85,15 @@ class ConditionedScales(RandomScales):
         found = self._supremum(differences)
         return BoundedLoss(found.here, "exact" if found.exact else "bound")
 
+    def loss_anywhere(self, differences: sparse.csr_array, query: Any = None) -> Any:
+        """`loss` whatever the table: its distance from totals fixed in advance is a secret."""
+        if self.shift is None or query is not None:
+            return self.loss(differences, query)
+        found = self._supremum(differences)
+        if np.all(found.here == found.anywhere):
+            return self.loss(differences)
+        return BoundedLoss(found.anywhere, "bound")
+
     def loss_scope(self, differences: sparse.csr_array) -> str:
         """For which tables `loss` holds, in words, where it isn't all of them."""
         if self.shift is None:
@@ -92,11 +101,7 @@ class ConditionedScales(RandomScales):
         found = self._supremum(differences)
         if np.all(found.here == found.anywhere):
             return ""
-        most = float(np.max(found.anywhere))
-        return (
-            "bounds hold for this table, with its own distance from the fixed totals; "
-            f"whatever the table, pure epsilon is at most {most:.6g}"
-        )
+        return "holds for this table, with its own distance from the fixed totals"
 
     def _supremum(self, differences: sparse.csr_array) -> Supremum:
         scale = host_scale(self, "loss")

@@ -139,7 +139,18 @@ class ConditionedWhole(WholeView):
     def loss_scope(self, differences: sparse.csr_array) -> str:
         """For which tables `loss` holds, in words, where it isn't all of them."""
         del differences
-        return "" if self.lower is None else "bounds hold for this table, as its bounds cut it off"
+        return "" if self.lower is None else "holds for this table, as its bounds cut it off"
+
+    def loss_anywhere(self, differences: sparse.csr_array, query: Any = None) -> Loss:
+        """`loss` whatever the table: within bounds 2 Σ|v_i|/λ_i of discrete Laplace noise.
+
+        Z(q + v)/Z(q) is the mean of p(x − v)/p(x) over the law at q: at most the cells' own loss.
+        """
+        if self.lower is None or self.noise_name != "discrete-laplace" or query is not None:
+            return self.loss(differences, query)
+        require_whole(differences)
+        size = by_row(differences, base_measure(self.noise_name, self.scale, differences))
+        return BoundedLoss(2 * size, sup_kind="bound")
 
     def _loss_within(self, differences: sparse.csr_array, sup: np.ndarray) -> BoundedLoss:
         """With bounds: the base's loss, and what the two normalisers differ by."""

@@ -314,10 +314,20 @@ class ConditionedWithin(dist.Distribution):
             )
         return giving.bound(self, differences)
 
+    def loss_anywhere(self, differences: sparse.csr_array, query: Any = None) -> BoundedLoss:
+        """`loss` whatever the table; of Normal noise nothing bounds it."""
+        if self.mixing is not None:
+            return self.loss(differences, query)
+        raise _checks.UnsupportedError(
+            "`loss` of normal noise within bounds depends on the table, and nothing bounds it for "
+            'all tables. Use Laplace noise, or ask for table="this": no guarantee, and as '
+            "confidential as the table."
+        )
+
     def loss_scope(self, differences: sparse.csr_array) -> str:
         """For which tables `loss` holds, in words, where it isn't all of them."""
         del differences
-        return "" if self.mixing is not None else "bounds hold for this table and its bounds"
+        return "" if self.mixing is not None else "holds for this table and its bounds"
 
     def loss_draws(self, key: Array, differences: sparse.csr_array, draws: int) -> np.ndarray:
         """Refused: they would be taken for draws of a loss that is the same both ways."""
