@@ -45,8 +45,12 @@ def summary(
     Reference: ratio and cluster estimators, Cochran 1977, §9A (a draw is a cluster of cells).
     """
     known = known or {}
-    mae, margin, sd = law.mae[kept], law.margin(_LEVEL)[kept], known.get("sd", law.sd)[kept]
-    rmse, bias = known.get("rmse", law.rmse)[kept], known.get("bias", law.bias)[kept]
+    mae, margin = law.mae[kept], law.margin(_LEVEL)[kept]
+    # The law is asked only where nothing exact is known: it looks through all draws each time.
+    bias, sd, rmse = (
+        (known[name] if name in known else getattr(law, name))[kept]
+        for name in ("bias", "sd", "rmse")
+    )
     draws = None if law.kind != "estimate" else np.asarray(law.draws)[:, kept]  # pyright: ignore[reportAttributeAccessIssue]
     error = _errors(law, kept)
     figures: dict[str, Any] = {

@@ -35,8 +35,14 @@ def test_a_study_end_to_end(command, plan, tmp_path):
     assert status == 0 and stderr == ""
     assert "4 points × 1 workloads: 2 with exact errors, 2 estimated from draws" in stdout
     assert "skipped 2 combinations: Normal noise has no pure epsilon" in stdout
-    assert "CONFIDENTIAL" in stdout and f"wrote {out / 'study.nc'}" in stdout
-    assert "812345" not in stdout and max(map(len, stdout.splitlines())) <= 100 + len(str(out))
+    assert "CONFIDENTIAL: median ± (90 %) relative to the true answer" in stdout
+    assert (
+        stdout.count("conditioned") == 2
+        and "(1, 1e-06)-DP" in stdout
+        and f"wrote {out / 'study.nc'}" in stdout
+    )
+    lines = stdout.splitlines()
+    assert "812345" not in stdout and max(map(len, lines[:-1])) <= 120
     tree = cdp.read_study(out)
     assert tree.attrs["command"].startswith("cdp-views study ")
     assert sorted(p.name for p in out.iterdir()) == ["points", "study.json", "study.nc"]
