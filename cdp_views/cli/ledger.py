@@ -61,3 +61,5 @@ def show(file: Annotated[Path, typer.Argument(metavar="FILE", help="A ledger.")]
     print(f"spent: epsilon {spent.epsilon:.6g}, delta {spent.delta:.6g}")
     normal = f" ({left.epsilon_normal:.6g} of normal noise)" if left.epsilon_normal else ""
     print(f"left:  epsilon {left.epsilon:.6g}{normal}, delta {left.delta:.6g}")
+    if 0 < (entries["noise"] == "normal").sum() < len(entries):
+        print("Normal and other noise are mixed: their sizes must be decided beforehand.")

@@ -188,5 +188,5 @@ def _refuse_differenced(
         raise ValueError(
             f"The totals of this release and of those in `{ledger}` together determine "
             f"{fixed.size} cells, which would be published exactly: {shown}{more}. Use the groups "
-            "that are published already, or accept it (accept_exact=True)."
+            "that are published already, or accept it (accept_exact=True, --accept-exact)."
         )

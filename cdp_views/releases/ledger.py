@@ -58,6 +58,10 @@ class Ledger:
     it at once. The secret of an unfinished release lies beside it, `FILE.….secret`, for the owner's
     eyes only, and is destroyed when the release is saved.
 
+    Sizes of later releases may be chosen in view of earlier ones where all noise is Normal (the
+    composition of Gaussian differential privacy is a filter) or none is (basic composition is one).
+    Where both are mixed, that is not proved: then decide on noises and sizes beforehand.
+
     Args:
         path: a ledger that `Ledger.create` made.
         announce: called with a sentence before each spending.
@@ -73,8 +77,8 @@ class Ledger:
         >>> ledger.spent.epsilon, ledger.remaining.epsilon
         (0.0, 2.0)
 
-    Reference: McSherry 2009 (privacy budgets); Rogers, Roth, Ullman and Vadhan 2016 for budgets
-    whose releases are chosen one after the other (here their sizes are fixed before each draw).
+    Reference: McSherry 2009 (privacy budgets); Rogers, Roth, Ullman and Vadhan 2016 (filters);
+    Smith and Thakurta 2022 (Gaussian differential privacy, fully adaptive).
     """
 
     def __init__(

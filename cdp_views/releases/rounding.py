@@ -3,10 +3,8 @@
 import numpy as np
 
 from cdp_views._checks import UnsupportedError
-from cdp_views._float64 import float64, in_float64
 from cdp_views._segments import Segments
 from cdp_views.invariants import Invariant
-from cdp_views.precision.simplex import project_to_simplex
 from cdp_views.releases.cells import group_ids
 from cdp_views.releases.secret import Secret
 from cdp_views.releases.threefry import uniform
@@ -90,10 +88,25 @@ def for_print(
     return round_whole(secret, ids, closest, invariant, PRINTED)
 
 
-@in_float64
 def _closest(table: np.ndarray, totals: np.ndarray, groups: Segments) -> np.ndarray:
-    ones = float64(np.ones(table.size))
-    return np.asarray(project_to_simplex(float64(table), ones, float64(totals), groups))
+    """z = max(y − τ_g, 0): cells that a larger τ turns negative stay at 0 (Michelot 1986).
+
+    On the host: finitely many rounds over the cells, and nothing to compile.
+    """
+    labels, count = np.asarray(groups.labels), groups.count
+    goal = np.append(totals, 0.0)
+    active = labels < count
+    while True:
+        size = np.bincount(labels, active, count + 1)
+        tau = (np.bincount(labels, np.where(active, table, 0), count + 1) - goal) / np.maximum(
+            size, 1
+        )
+        kept = active & (table - tau[labels] > 0)
+        if np.array_equal(kept, active):
+            break
+        active = kept
+    inside = np.where(active, np.maximum(table - tau[labels], 0), 0)
+    return np.where(labels < count, inside, np.maximum(table, 0))
 
 
 def _plain(invariant: Invariant) -> Segments:

@@ -110,3 +110,35 @@ def test_a_structural_zero_that_is_none(command, csv, tmp_path):
     given = ["--count", "adults", "--zeros", "none", "--out", tmp_path / "r.csv"]
     status, _, stderr = command("release", csv(text), *GIVEN, *given)
     assert status == 2 and "1 of them are not" in stderr and "8123" not in stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (TABLE.replace("812,", ","), '--count "adults" has 1 of 8 entries that are missing, first'),
+        (TABLE.replace("502,411", "502.5,411"), "must be whole with discrete-laplace noise"),
+        (TABLE.replace("a,x", "a,"), '--within "group" has 1 of 8 labels missing'),
+    ],
+    ids=["null", "not whole", "no group"],
+)
+def test_columns_with_holes_are_named(command, csv, tmp_path, content, words):
+    given = ["--count", "adults", "--noise", "discrete-laplace", "--out", tmp_path / "r.csv"]
+    status, stdout, stderr = command("release", csv(content), *GIVEN, *given)
+    assert (status, stdout) == (2, "") and words in stderr and stderr.count("\n") == 1
+
+
+def test_parquet_in_and_out_and_a_truncated_file(command, csv, tmp_path):
+    pytest.importorskip("pyarrow")
+    table = tmp_path / "t.parquet"
+    pd.read_csv(csv(TABLE)).to_parquet(table)
+    given = ["--count", "adults", *GIVEN]
+    out = tmp_path / "r.parquet"
+    assert command("release", table, *given, "--out", out)[0] == 0
+    assert pd.read_parquet(out).groupby("group")["released"].sum().to_dict() == {
+        "x": 1391,
+        "y": 9684,
+    }
+    assert command("verify", out)[0] == 0
+    table.write_bytes(table.read_bytes()[:-200])
+    status, _, stderr = command("release", table, *given, "--out", tmp_path / "s.parquet")
+    assert status == 2 and "t.parquet` cannot be read" in stderr and stderr.count("\n") == 1

@@ -1,6 +1,9 @@
 """Whole numbers from real noise, structural zeros, a table for print, and the noise by default."""
 
+import importlib
+
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,7 +11,7 @@ from scipy import sparse
 
 import cdp_views as cdp
 from cdp_views.releases.cells import cell_ids
-from cdp_views.releases.rounding import for_print, round_whole
+from cdp_views.releases.rounding import _closest, for_print, round_whole
 from cdp_views.releases.secret import Secret
 
 from .conftest import COUNTS, GROUPS
@@ -115,6 +118,52 @@ def test_the_closest_table_without_negatives():
     z = for_print(SECRET, ids_of(6), y, cdp.totals(labels))
     # −3 is cut: 5, 1, 2 share what is left of the total 5, one less each
     assert np.array_equal(z, [0, 4, 0, 1, 9, 0])
+    # optimality of a large one: z = max(y − τ, 0) with one τ a group, and the totals
+    rng = np.random.default_rng(0)
+    labels, y = rng.integers(0, 9, 400), rng.normal(2, 5, 400)
+    groups = cdp.totals(labels).segments
+    labels = np.asarray(groups.labels)
+    totals = np.array([0.0, 3, 10, 40, 100, 1, 7, 30, 90])
+    z = _closest(y, totals, groups)
+    np.testing.assert_allclose(np.bincount(labels, z), totals, rtol=1e-12, atol=1e-12)
+    for group in range(1, 9):
+        own, kept = z[labels == group], y[labels == group]
+        tau = (kept - own)[own > 0]
+        assert np.ptp(tau) < 1e-12 and np.all(kept[own == 0] <= tau[0] + 1e-12)
+
+
+@pytest.mark.slow
+def test_a_thousand_random_tables_keep_every_total_with_equality(tmp_path, monkeypatch):
+    """Whole and rounded output through files; the mean of the rounding's error is 0 as well."""
+    module = importlib.import_module("cdp_views.releases.release")
+    monkeypatch.setattr(module, "_calibrated", lambda *_: 2.5)  # the scale is not the question
+    rng, errors = np.random.default_rng(0), []
+    draw, unrounded = module.add_noise, []
+    monkeypatch.setattr(
+        module, "add_noise", lambda *given: unrounded.append(draw(*given)) or unrounded[-1]
+    )
+    for table in range(1_000):
+        labels = rng.permutation(np.r_[0, 0, 1, 1, 1, rng.integers(0, 3, 7), 2, 2])
+        counts = rng.integers(0, 10 ** rng.integers(1, 8), labels.size)
+        inv = cdp.totals(labels)
+        noise = ("discrete-laplace", "laplace")[table % 2]
+        made = cdp.release(
+            counts, inv, view=("conditioned", "imaged")[table // 2 % 2], noise=noise, epsilon=1.0,
+            neighbours=cdp.relocations(inv), output="whole", publishable=True,
+        )  # fmt: skip
+        made.save(tmp_path / f"{table}.csv")
+        again = cdp.read_release(tmp_path / f"{table}.csv").released
+        printed = pd.read_csv(tmp_path / f"{table}.print.csv")["released"].to_numpy()
+        for group in range(3):
+            total = counts[labels == group].sum()
+            assert again[labels == group].sum() == total == printed[labels == group].sum()
+        assert np.array_equal(again, np.rint(again)) and printed.min() >= 0
+        if noise == "laplace":
+            errors.append(again - unrounded[-1][0])
+    errors = np.concatenate(errors)
+    assert errors.size == 500 * 14 and 0 < np.abs(errors).max() < 1
+    # cells of one group are rounded together, never so that their errors add up
+    assert abs(errors.mean()) < 5 * errors.std() / np.sqrt(errors.size)
 
 
 def test_structural_zeros_have_no_noise_and_are_no_news(make):
