@@ -175,7 +175,7 @@ class Ledger:
             prices = _prices(database)
         found = [
             Reservation(
-                self.path,
+                self.path.absolute(),
                 number,
                 name,
                 np.asarray(json.loads(design)["scale"]),
@@ -204,7 +204,7 @@ class Ledger:
             added = together(before, cost, self.path)
             secret = fresh_secret()
             own = Reservation.fresh(
-                self.path, len(before) + 1, cost.scale, added, Spent(np.nan, np.nan)
+                self.path.absolute(), len(before) + 1, cost.scale, added, Spent(np.nan, np.nan)
             )
             with self._writing() as database:
                 if len(_designs(database)) != len(before):

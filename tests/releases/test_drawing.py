@@ -3,10 +3,11 @@
 import jax
 import numpy as np
 import pytest
+from scipy import stats
 
 import cdp_views as cdp
 from cdp_views.releases.cells import cell_ids
-from cdp_views.releases.drawing import draw
+from cdp_views.releases.drawing import draw, laplace, normal
 from cdp_views.releases.mechanism import law
 from cdp_views.releases.secret import Secret
 
@@ -103,3 +104,17 @@ def test_overlapping_totals_repeat_for_the_same_table():
     assert np.array_equal(drawn[0][0], drawn[1][0])
     assert drawn[0][1] == "threefry4x64-20, threefry2x32"  # and the caveat of a release says so
     assert np.allclose(inv.matrix @ drawn[0][0], 0, atol=1e-12)
+
+
+def test_base_noise_and_conditioned_laplace_have_their_laws():
+    """Kolmogorov–Smirnov: of the cells, and of ‖X/λ‖₁ ~ Gamma(d, 1) given exact totals."""
+    words = SECRET.words(IDS, 7)
+    x, _ = draw(SECRET, IDS, "conditioned", "laplace", SCALE, cdp.totals(LABELS))
+    norm = np.sum(np.abs(x / SCALE).reshape(GROUPS, SIZE), axis=1)
+    for sample, law_ in (
+        (normal(words), stats.norm()),
+        (laplace(words), stats.laplace()),
+        (norm, stats.gamma(SIZE - 1)),
+    ):
+        assert stats.kstest(sample, law_.cdf).pvalue > 1e-4
+        assert stats.kstest(1.15 * sample, law_.cdf).pvalue < 1e-6  # control
