@@ -8,7 +8,8 @@ With ΛAᵀ = Q T (thin QR) and η = Tω the cells' characteristic numbers are a
 above its chord from 0: with h = max_i |q_i|², Π φ(q_i·η) ≤ φ(√h |η|)^{1/h}. The right-hand side is
 drawn (any direction, |η| from a law on the line), accepted with the ratio, and the mean ratio is
 the normaliser (numerics.md, §5). Laplace: (1 + h|η|²)^{−1/h} is a multivariate t, which exists for
-2/h − k > 0.
+2/h − k > 0. Cells of several laws: as Σ_i (q_i·η)² = |η|², the product is below the largest of
+φ_j(√h |η|)^{1/h}, and so below their sum, a mixture that is drawn law by law.
 """
 
 import math
@@ -19,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.scipy.special import logsumexp
 from scipy import special
 from scipy.stats import qmc
 
@@ -26,8 +28,22 @@ from cdp_views.precision.omega_tangents import around_peak, draw
 
 _RANDOMISATIONS, _POINTS = 16, 2**12
 _FIRST, _LAST, _NODES, _KEPT = -24.0, 80.0, 8193, 42.0
+_COARSE = 1041  # nodes of a smooth integral over the same range
 
 LogPhi = Callable[[Any], Any]
+
+
+class Laws(NamedTuple):
+    """log φ_j(t), t ≥ 0, of every distinct law, and which one each cell has (n,)."""
+
+    each: tuple[LogPhi, ...]
+    which: np.ndarray
+
+    def log_product(self, a: Any) -> Any:
+        """Σ_i log φ_i(a_i): (…, n) → (…)."""
+        if len(self.each) == 1:
+            return self.each[0](a).sum(-1)
+        return sum(phi(a[..., self.which == j]).sum(-1) for j, phi in enumerate(self.each))
 
 
 def propose_laplace(key: Array, q: Array, wide: int) -> tuple[Array, Array]:
@@ -43,20 +59,32 @@ def propose_laplace(key: Array, q: Array, wide: int) -> tuple[Array, Array]:
     return a, jnp.log1p(jnp.sum(z * z, -1) / chi2) / h - jnp.sum(jnp.log1p(a * a), -1)
 
 
-def propose(key: Array, q: Array, wide: int, log_phi: LogPhi) -> tuple[Array, Array]:
-    """The same for any mixture of normals by its log φ(t), t ≥ 0: |η| by two tangents."""
+def propose(key: Array, q: Array, wide: int, laws: Laws) -> tuple[Array, Array]:
+    """The same for any mixtures of normals by their log φ(t), t ≥ 0: |η| by two tangents."""
     k = q.shape[-1]
     h = jnp.max(jnp.sum(q * q, -1))
-    one, two = jax.random.split(key)
+    one, two, three = jax.random.split(key, 3)
 
-    def line(v: Array) -> Array:  # of v = log |η|
-        return k * v + log_phi(jnp.sqrt(h) * jnp.exp(v)) / h
+    def line_of(log_phi: LogPhi) -> Callable[[Array], Array]:  # of v = log |η|
+        return lambda v: k * v + log_phi(jnp.sqrt(h) * jnp.exp(v)) / h
 
-    v = draw(one, around_peak(line, h), line, (wide,))
+    lines = [line_of(log_phi) for log_phi in laws.each]
+    keys = jax.random.split(one, len(lines))
+    found = [
+        draw(own, around_peak(line, h), line, (wide,))
+        for own, line in zip(keys, lines, strict=True)
+    ]
+    v = found[0]
+    if len(lines) > 1:
+        grid = jnp.linspace(_FIRST, _LAST, _COARSE, dtype=q.dtype)
+        mass = jnp.stack([logsumexp(line(grid)) for line in lines])
+        chosen = jax.random.categorical(three, mass, shape=(wide,))
+        v = jnp.take_along_axis(jnp.stack(found), chosen[None], 0)[0]
     z = jax.random.normal(two, (wide, k), q.dtype)
     length = jnp.exp(v) / jnp.linalg.norm(z, axis=-1)
     a = (length[:, None] * z) @ q.T
-    return a, jnp.sum(log_phi(jnp.abs(a)), -1) - (line(v) - k * v)
+    bound = logsumexp(jnp.stack([line(v) for line in lines]), 0) - k * v
+    return a, laws.log_product(jnp.abs(a)) - bound
 
 
 class Chord(NamedTuple):
@@ -81,11 +109,11 @@ def laplace_chord(h: float, k: int) -> Chord | None:
     return Chord(quantile, lambda r: -np.log1p(h * r * r) / h, float(log_mass))
 
 
-def chord(h: float, k: int, log_phi: LogPhi) -> Chord | None:
+def chord(h: float, k: int, laws: Laws) -> Chord | None:
     """Of any base, by the trapezoid rule in log r; `None` where the law does not exist."""
 
     def bound(r: np.ndarray) -> np.ndarray:
-        return np.asarray(log_phi(math.sqrt(h) * r)) / h
+        return special.logsumexp([np.asarray(phi(math.sqrt(h) * r)) / h for phi in laws.each], 0)
 
     coarse = np.arange(_FIRST, _LAST, 0.25)
     value = np.nan_to_num(k * coarse + bound(np.exp(coarse)), nan=-np.inf)
@@ -100,7 +128,7 @@ def chord(h: float, k: int, log_phi: LogPhi) -> Chord | None:
     return Chord(lambda u: np.exp(np.interp(u * ladder[-1], ladder, v)), bound, log_mass)
 
 
-def acceptance(q: np.ndarray, law: Chord, log_phi: LogPhi) -> tuple[float, float]:
+def acceptance(q: np.ndarray, law: Chord, laws: Laws) -> tuple[float, float]:
     """The mean ratio and its standard error, from 65,536 scrambled Sobol points: on the host."""
     k = q.shape[1]
     means = []
@@ -111,7 +139,7 @@ def acceptance(q: np.ndarray, law: Chord, log_phi: LogPhi) -> tuple[float, float
         z = special.ndtri(u[:, :k])
         r = law.quantile(u[:, k])
         a = np.abs((r / np.linalg.norm(z, axis=1))[:, None] * z @ q.T)
-        ratio = np.sum(np.asarray(log_phi(a)), 1) - law.log_bound(r)
+        ratio = np.asarray(laws.log_product(a)) - law.log_bound(r)
         means.append(np.mean(np.exp(np.minimum(ratio, 0))))
     mean = float(np.mean(means))
     return mean, float(np.std(means, ddof=1) / math.sqrt(_RANDOMISATIONS))

@@ -253,6 +253,31 @@ def one_law(mixing: Mixing) -> bool:
     return all(np.ndim(leaf) == 0 or np.shape(leaf) == (1,) for leaf in jax.tree.leaves(mixing))
 
 
+def law_numbers(mixing: Mixing, n: int) -> tuple[int, ...]:
+    """Which of the distinct laws each of n cells has; () where there is one. For concrete laws."""
+    if one_law(mixing):
+        return ()
+    assert isinstance(mixing, InverseChi)
+    df = np.broadcast_to(np.asarray(mixing.df), (n,))
+    return tuple(np.unique(df, return_inverse=True)[1].tolist())
+
+
+def distinct(mixing: Mixing, numbers: tuple[int, ...]) -> list[Mixing]:
+    """The distinct laws, in the order of their numbers."""
+    if not numbers:
+        return [mixing]
+    first = [numbers.index(number) for number in range(max(numbers) + 1)]
+    return [of_cells(mixing, np.array([cell])) for cell in first]
+
+
+def of_cells(mixing: Mixing, cells: Any) -> Mixing:
+    """The laws of some of the cells (None: all)."""
+    if cells is None or one_law(mixing):
+        return mixing
+    cells = np.asarray(cells) if _checks.is_concrete(cells) else cells
+    return jax.tree.map(lambda leaf: leaf[..., cells], mixing)
+
+
 def require_known(mixing: Mixing) -> None:
     """Raise where no characteristic function of these laws is at hand."""
     if one_law(mixing) or (isinstance(mixing, InverseChi) and _whole(mixing.df)):

@@ -3,7 +3,7 @@
 import warnings
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +16,9 @@ from cdp_views._segments import once
 from cdp_views.invariants import Invariant, Linear, Totals
 from cdp_views.invariants.blocks import Blocks
 from cdp_views.noise import Mixing
-from cdp_views.noise.mixing import Rayleigh
+from cdp_views.noise.mixing import InverseChi, Rayleigh
 from cdp_views.precision import chains
+from cdp_views.views._estimate import Estimate
 from cdp_views.views.conditioned import characteristic as law_of
 from cdp_views.views.conditioned.laplace import ConditionedLaplace
 from cdp_views.views.conditioned.mixture import ConditionedMixture
@@ -26,13 +27,6 @@ from cdp_views.views.conditioned.scales import ConditionedScales
 
 _DRAWS = 4096
 _KEPT = 10**6  # entries of the rows of a part that is kept for the next call: 8 MB
-
-
-class Estimate(NamedTuple):
-    """Numbers estimated from draws, with their standard errors."""
-
-    value: np.ndarray
-    standard_error: np.ndarray
 
 
 @final
@@ -64,7 +58,13 @@ class ConditionedOverlapping(ConditionedScales):
         if shift is not None:
             batch_shape = jnp.broadcast_shapes(batch_shape, jnp.shape(shift)[:-1])
         self.parts: tuple[Any, ...] = tuple(
-            _made(geometry, _cells(scale, cells), mixing, _cells(shift, cells), batch_shape)
+            _made(
+                geometry,
+                _cells(scale, cells),
+                law_of.of_cells(mixing, cells),
+                _cells(shift, cells),
+                batch_shape,
+            )
             for geometry, cells in _geometries(invariant)
         )
         self.r_hat, self.ess_per_sweep = 1.0, 1.0
@@ -86,38 +86,26 @@ class ConditionedOverlapping(ConditionedScales):
 
     def sample_noise(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         whole: list[Array] = []
-        for number, (own, scale, shift, geometry) in enumerate(self._each()):
+        for number, (own, mixing, scale, shift, geometry) in enumerate(self._each()):
             key_of = jax.random.fold_in(key, number)
             if isinstance(own, Part):
                 shape = (*self.shape(sample_shape)[:-1], geometry.n)
-                whole.append(self._drawn(key_of, own, geometry, scale, shift, shape))
+                whole.append(_drawn(key_of, own, mixing, geometry, scale, shift, shape))
             else:
                 whole.append(own.sample_noise(key_of, sample_shape))
         blocks = _geometry(self.invariant)
         return blocks.join(whole) if isinstance(blocks, Blocks) else whole[0]
 
-    def _drawn(
-        self, key: Array, part: Part, geometry: Any, scale: Any, shift: Any, shape: tuple[int, ...]
-    ) -> Array:
-        one, two = jax.random.split(key)
-        dtype = jnp.result_type(float)
-        lam = jnp.asarray(scale, dtype)
-        rho = None if shift is None else part.rho(shift, lam)
-        square = once(part.squares(one, self.mixing, rho, shape, dtype))
-        noise = geometry.restrict(1 / (lam**2 * square)).colour(
-            jax.random.normal(two, shape, dtype)
-        )
-        if rho is None:
-            return noise
-        q = jnp.asarray(part.q, dtype)
-        root = jnp.linalg.cholesky(jnp.einsum("...nk,...n,...nl->...kl", q, square, q))
-        pull = chains.pull(q, square, root, jnp.broadcast_to(rho, (*shape[:-1], rho.shape[-1])))
-        return noise + geometry.project(lam * pull - jnp.asarray(shift, dtype))
-
-    def _each(self) -> list[tuple[Any, Any, Any, Any]]:
-        """Every part with its scale, shift and geometry."""
+    def _each(self) -> list[tuple[Any, Mixing, Any, Any, Any]]:
+        """Every part with its mixing law, scale, shift and geometry."""
         return [
-            (own, _cells(self.scale, cells), _cells(self.shift, cells), geometry)
+            (
+                own,
+                law_of.of_cells(self.mixing, cells),
+                _cells(self.scale, cells),
+                _cells(self.shift, cells),
+                geometry,
+            )
             for own, (geometry, cells) in zip(self.parts, _geometries(self.invariant), strict=True)
         ]
 
@@ -128,22 +116,17 @@ class ConditionedOverlapping(ConditionedScales):
     def _log_f(self, dtype: Any) -> tuple[Array, Array]:
         """log of the density of all totals' noise at τ, times √det AAᵀ, and its standard error."""
         value, variance = jnp.zeros((), dtype), jnp.zeros((), dtype)
-        for own, scale, shift, geometry in self._each():
+        for own, mixing, scale, shift, geometry in self._each():
             if not isinstance(own, Part):
                 zero = jnp.zeros(geometry.n, dtype)
                 x = zero if shift is None else jnp.asarray(shift, dtype)
-                value = value + self._log_cells(x, scale) - own._log_density(zero)
+                value = value + _log_cells(mixing, x, scale) - own._log_density(zero)
                 continue
             value, variance = value + own.log_f, variance + jnp.asarray(own.stderr, dtype) ** 2
             if shift is not None:
                 more, error = own.log_ratio(own.rho(shift, jnp.asarray(scale, dtype)))
                 value, variance = value + more, variance + error**2
         return value, jnp.sqrt(variance)
-
-    def _log_cells(self, x: Array, scale: Any) -> Array:
-        """The base's log-density at noise x of these cells: (…)."""
-        scale = jnp.broadcast_to(jnp.asarray(scale, x.dtype), (*np.shape(scale)[:-1], x.shape[-1]))
-        return jnp.sum(law_of.log_base(self.mixing, x / scale) - jnp.log(scale), -1)
 
     @property
     def log_normalizer(self) -> np.ndarray:
@@ -155,6 +138,10 @@ class ConditionedOverlapping(ConditionedScales):
         """The standard error of `log_normalizer`, and of `log_prob`: (…)."""
         return self._host_log_f()[1]
 
+    @property
+    def _density_error(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.log_normalizer_stderr
+
     @in_float64
     def _host_log_f(self) -> tuple[np.ndarray, np.ndarray]:
         value, error = self._log_f(np.float64)
@@ -162,7 +149,8 @@ class ConditionedOverlapping(ConditionedScales):
 
     @in_float64
     def _host_peak(self) -> np.ndarray:
-        return np.asarray(self._log_cells(float64(np.zeros(self.invariant.n)), self.scale))
+        zero = float64(np.zeros(self.invariant.n))
+        return np.asarray(_log_cells(self.mixing, zero, self.scale))
 
     @property
     def mean(self) -> Array:
@@ -210,7 +198,7 @@ class ConditionedOverlapping(ConditionedScales):
         """
         self._require_exact("entropy", "Use dist.Normal.")
         if self.shift is not None or not isinstance(self.mixing, Rayleigh):
-            raise self._refuse("entropy", "Estimate it as the mean of −log_prob over draws.")
+            raise self._refuse("entropy", "Use entropy_estimate(key), with its standard error.")
         value = self.invariant.dim + jnp.asarray(self.log_normalizer)
         return jnp.broadcast_to(value, self.batch_shape)
 
@@ -221,10 +209,10 @@ class ConditionedOverlapping(ConditionedScales):
     def _see_whether_mixed(self) -> None:
         """Worst split R-hat, and effective draws per sweep, of 32 chains of 1200 sweeps."""
         found = []
-        for own, scale, shift, _ in self._each():
+        for own, mixing, scale, shift, _ in self._each():
             if isinstance(own, Part) and own.way == "gibbs":
                 rho = None if shift is None else _host_rho(own, shift, scale)
-                found.append(own.mixed(self.mixing, rho))
+                found.append(own.mixed(mixing, rho))
         self.r_hat = max(r for r, _ in found)
         self.ess_per_sweep = min(ess for _, ess in found)
         if self.r_hat > 1.01 or self.ess_per_sweep < 0.1:
@@ -236,17 +224,48 @@ class ConditionedOverlapping(ConditionedScales):
             )
 
 
+def _drawn(
+    key: Array,
+    part: Part,
+    mixing: Mixing,
+    geometry: Any,
+    scale: Any,
+    shift: Any,
+    shape: tuple[int, ...],
+) -> Array:
+    """Noise of a part (*shape), that is, of Y − centre."""
+    one, two = jax.random.split(key)
+    dtype = jnp.result_type(float)
+    lam = jnp.asarray(scale, dtype)
+    rho = None if shift is None else part.rho(shift, lam)
+    square = once(part.squares(one, mixing, rho, shape, dtype))
+    noise = geometry.restrict(1 / (lam**2 * square)).colour(jax.random.normal(two, shape, dtype))
+    if rho is None:
+        return noise
+    q = jnp.asarray(part.q, dtype)
+    root = jnp.linalg.cholesky(jnp.einsum("...nk,...n,...nl->...kl", q, square, q))
+    pull = chains.pull(q, square, root, jnp.broadcast_to(rho, (*shape[:-1], rho.shape[-1])))
+    return noise + geometry.project(lam * pull - jnp.asarray(shift, dtype))
+
+
+def _log_cells(mixing: Mixing, x: Array, scale: Any) -> Array:
+    """The base's log-density at noise x of these cells: (…)."""
+    scale = jnp.broadcast_to(jnp.asarray(scale, x.dtype), (*np.shape(scale)[:-1], x.shape[-1]))
+    return jnp.sum(law_of.log_base(mixing, x / scale) - jnp.log(scale), -1)
+
+
 def _require_concrete(invariant: Invariant, scale: Any, mixing: Mixing) -> None:
     if not _checks.is_concrete(invariant, scale, mixing):
         raise _checks.UnsupportedError(
             "`scale` is traced: where totals overlap, the normaliser is estimated from concrete "
             "scales. Build the view outside jit; loc may be traced."
         )
-    if not law_of.one_law(mixing):
+    per_cell = isinstance(mixing, InverseChi) and np.ndim(mixing.df) == 1
+    if not law_of.one_law(mixing) and not per_cell:
         raise _checks.UnsupportedError(
             f"cdp.Conditioned of {mixing.family} noise on totals that overlap needs one mixing law "
-            "for all cells: the bound by which draws are exact is that of a single law. Put sizes "
-            "into `scale`, or use disjoint totals or cdp.Imaged."
+            "for all cells (or, for Student-t, one `df` for each). Put sizes into `scale`, or use "
+            "disjoint totals or cdp.Imaged."
         )
     if not law_of.drawable(mixing):
         raise _checks.UnsupportedError(

@@ -35,7 +35,7 @@ Way = Literal["omega", "pivots", "gibbs"]
 @partial(
     jax.tree_util.register_dataclass,
     data_fields=["q", "log_f", "stderr", "roots"],
-    meta_fields=["way", "chance"],
+    meta_fields=["way", "chance", "numbers"],
 )
 @dataclass(frozen=True)
 class Part:
@@ -52,6 +52,8 @@ class Part:
     roots: Any
     way: Way
     chance: float
+    numbers: tuple[int, ...] = ()
+    """Which of several laws each cell has; () for one law."""
 
     @staticmethod
     def of(geometry: Invariant, scales: np.ndarray, mixing: Mixing, moved: bool) -> "Part":
@@ -74,6 +76,7 @@ class Part:
             None,
             way,
             chance,
+            law_of.law_numbers(mixing, geometry.n),
         )
         if not moved or way == "gibbs":
             return part
@@ -129,13 +132,13 @@ class Part:
             return _chains(key, mixing, q, rho, count, SWEEPS)[0]
         if rho is None and self.way == "omega":
             one, two = jax.random.split(key)
-            a = fill(one, lambda k, wide: _omega(k, mixing, q, wide), (count, n), self.chance)
+            a = fill(one, lambda k, wide: self._omega(k, mixing, q, wide), (count, n), self.chance)
             return tilted.draw_squares(two, mixing, a)
 
         def propose(key: Array, wide: int) -> tuple[Array, Array]:
             if self.way == "omega":
                 one, two = jax.random.split(key)
-                a, ratio = _omega(one, mixing, q, wide)
+                a, ratio = self._omega(one, mixing, q, wide)
                 square = tilted.draw_squares(two, mixing, a)
             else:
                 square, ratio = pivots.propose(key, q, wide, *_pivot_draws(mixing, q.dtype))
@@ -149,6 +152,13 @@ class Part:
 
         least = self.chance if rho is None else min(self.chance, SMALLEST)
         return fill(key, propose, (count, n), self.chance, least=least)
+
+    def _omega(self, key: Array, mixing: Mixing, q: Array, wide: int) -> tuple[Array, Array]:
+        """Proposals of a = Qη (wide, n), and the log of their chance to be kept."""
+        if isinstance(mixing, Rayleigh):
+            return omega_overlapping.propose_laplace(key, q, wide)
+        laws = _laws(mixing, self.numbers, lambda law: law_of.log_phi(law, q.dtype))
+        return omega_overlapping.propose(key, q, wide, laws)
 
     @in_float64
     def _drawn_roots(self, mixing: Mixing) -> np.ndarray:
@@ -196,30 +206,31 @@ def _best(q: np.ndarray, mixing: Mixing) -> tuple[Way, list[tuple[float, float, 
 
 def _by_omega(q: np.ndarray, mixing: Mixing) -> tuple[float, float, float]:
     k, h = q.shape[1], float(np.max(np.sum(q * q, 1)))
-    log_phi = law_of.host_log_phi(mixing)
+    laws = _laws(mixing, law_of.law_numbers(mixing, len(q)), law_of.host_log_phi)
     if isinstance(mixing, Rayleigh):
         law = omega_overlapping.laplace_chord(h, k)
     else:
-        law = omega_overlapping.chord(h, k, log_phi)
+        law = omega_overlapping.chord(h, k, laws)
     if law is None:
         return 0.0, 0.0, 0.0
-    chance, error = omega_overlapping.acceptance(q, law, log_phi)
+    chance, error = omega_overlapping.acceptance(q, law, laws)
     log_f = omega_overlapping.log_density_at_zero(k, law, chance) if chance > 0 else 0.0
     return chance, error, log_f
 
 
+def _laws(mixing: Mixing, numbers: tuple[int, ...], log_phi: Any) -> omega_overlapping.Laws:
+    each = tuple(log_phi(law) for law in law_of.distinct(mixing, numbers))
+    return omega_overlapping.Laws(each, np.array(numbers, int))
+
+
 def _by_pivots(q: np.ndarray, mixing: Mixing) -> tuple[float, float, float]:
+    if not law_of.one_law(mixing):  # pivot cells are chosen as if all were alike
+        return 0.0, 0.0, 0.0
     inverse, k = law_of.inverse_moment(mixing), q.shape[1]
     if not np.isfinite(inverse) or k > 16:  # hopeless: π^{−8} is 1e-4
         return 0.0, 0.0, 0.0
     chance, error = pivots.acceptance(q, *_pivot_draws(mixing, np.float64))
     return chance, error, pivots.log_density_at_zero(k, inverse, chance) if chance > 0 else 0.0
-
-
-def _omega(key: Array, mixing: Mixing, q: Array, wide: int) -> tuple[Array, Array]:
-    if isinstance(mixing, Rayleigh):
-        return omega_overlapping.propose_laplace(key, q, wide)
-    return omega_overlapping.propose(key, q, wide, law_of.log_phi(mixing, q.dtype))
 
 
 def _pivot_draws(mixing: Mixing, dtype: Any) -> tuple[pivots.Draw, pivots.Draw]:
@@ -233,13 +244,20 @@ def _pivot_draws(mixing: Mixing, dtype: Any) -> tuple[pivots.Draw, pivots.Draw]:
 
 
 def _chains(
-    key: Array, mixing: Mixing, q: Array, rho: Array | None, count: int, sweeps: int
+    key: Array,
+    mixing: Mixing,
+    q: Array,
+    rho: Array | None,
+    count: int,
+    sweeps: int,
+    *,
+    apart: bool = False,
 ) -> tuple[Array, Array]:
     if rho is None:
         draw = partial(_swapped, tilted.draw_squares, mixing)
         return chains.by_omega(key, q, count, sweeps, draw)
     draw = partial(_swapped, tilted.draw_squares_given, mixing)
-    return chains.by_noise(key, q, rho, count, sweeps, draw)
+    return chains.by_noise(key, q, rho, count, sweeps, draw, apart=apart)
 
 
 def _swapped(draw: Any, mixing: Mixing, key: Array, a: Array) -> Array:
@@ -248,7 +266,7 @@ def _swapped(draw: Any, mixing: Mixing, key: Array, a: Array) -> Array:
 
 @jax.jit
 def _trace(key: Array, mixing: Mixing, q: Array, rho: Array | None) -> Array:
-    return _chains(key, mixing, q, rho, _CHAINS, SWEEPS + _TRIAL)[1]
+    return _chains(key, mixing, q, rho, _CHAINS, SWEEPS + _TRIAL, apart=True)[1]
 
 
 def _dense_rows(geometry: Any) -> np.ndarray:

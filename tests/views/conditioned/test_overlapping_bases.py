@@ -159,7 +159,8 @@ def test_parts_at_given_totals_multiply(key):
 
 def test_refusals():
     inv = cdp.linear(A)
+    several = dist.StudentT(np.array([[2.0, 3, 3], [3, 3, 3]]), np.zeros((2, 3)), 1.0)
     with pytest.raises(cdp.UnsupportedError, match="needs one mixing law for all cells"):
-        cdp.Conditioned(dist.StudentT(np.array([2.0, 3, 3]), np.zeros(3), 1.0), inv)
+        cdp.Conditioned(several, inv)
     with pytest.raises(cdp.UnsupportedError, match="totals must not overlap"):
         cdp.Conditioned(cdp.ScaleMixture(dist.Uniform(1.0, 2.0), np.zeros(3)), inv)
