@@ -1,7 +1,7 @@
 """What offices do today to make noisy counts add up: post-processing of unconstrained noise.
 
 Each keeps the guarantee of the noise it starts from, as long as neighbours share their totals: it
-looks at the noisy table and at the exact totals only. None of them is unbiased.
+looks at the noisy table and at the exact totals only. Only the remainder is unbiased.
 """
 
 from collections.abc import Callable
@@ -10,6 +10,7 @@ from typing import Any, final
 
 import jax
 import numpy as np
+from scipy import sparse
 
 from cdp_views._checks import UnsupportedError
 from cdp_views._segments import Segments
@@ -51,8 +52,7 @@ def remainder(noisy: np.ndarray, total: np.ndarray, labels: np.ndarray) -> np.nd
 
     Reference: none; it is what a spreadsheet does.
     """
-    last = np.zeros(total.size, dtype=np.int64)
-    last[labels] = np.arange(labels.size)  # later cells overwrite earlier ones
+    last = _last(labels, total.size)
     found = noisy.copy()
     found[:, last] = 0.0
     found[:, last] = total - _sums(found, labels, total.size)
@@ -123,7 +123,51 @@ class Baseline:
         return self.adjust(self.loc + noise, self.total, self.labels) - self.loc
 
 
-def baseline(name: str, view: Any, inv: Any) -> Baseline:
+@final
+@dataclass(frozen=True, eq=False)
+class LinearBaseline:
+    """`Baseline` of a linear adjustment, error = M noise: unbiased, its moments in closed form.
+
+    Args:
+        drawn: the same, known through draws.
+        matrix: M (n, n).
+    """
+
+    drawn: Baseline
+    matrix: sparse.csr_array = field(repr=False)
+
+    @property
+    def loc(self) -> np.ndarray:
+        return self.drawn.loc
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self.loc
+
+    @property
+    def variance(self) -> np.ndarray:
+        return self.matrix.power(2) @ self._cells
+
+    def covariance_product(self, x: np.ndarray) -> np.ndarray:
+        """M Σ Mᵀ x for rows x (q, n)."""
+        return ((x @ self.matrix) * self._cells) @ self.matrix.T
+
+    def sample_noise(self, key: Any, sample_shape: tuple[int]) -> np.ndarray:
+        """Draws of the release less the truth, (draws, n)."""
+        return self.drawn.sample_noise(key, sample_shape)
+
+    def deviation(self, workload: sparse.csr_array | None = None) -> Any:
+        """The law of W M noise, where the noise knows that of sums."""
+        return self.drawn.view.deviation(
+            self.matrix if workload is None else sparse.csr_array(workload @ self.matrix)
+        )
+
+    @property
+    def _cells(self) -> np.ndarray:
+        return np.broadcast_to(np.asarray(self.drawn.view.variance, dtype=float), self.loc.shape)
+
+
+def baseline(name: str, view: Any, inv: Any) -> Baseline | LinearBaseline:
     """The baseline of this name over unconstrained noise.
 
     Raises:
@@ -140,7 +184,26 @@ def baseline(name: str, view: Any, inv: Any) -> Baseline:
     total = np.bincount(labels, truth, groups.count)
     if name == "rounded" and np.any(total != np.rint(total)):
         raise UnsupportedError('"rounded" needs totals that are whole numbers. Use a view.')
-    return Baseline(view, BASELINES[name], total, labels)
+    drawn = Baseline(view, BASELINES[name], total, labels)
+    if name != "remainder":
+        return drawn
+    last = _last(labels, total.size)
+    kept = np.ones(labels.size)
+    kept[last] = 0.0
+    others = np.flatnonzero(kept)
+    rows = np.append(others, last[labels[others]])
+    values = np.append(np.ones(others.size), -np.ones(others.size))
+    shape = (labels.size, labels.size)
+    return LinearBaseline(
+        drawn, sparse.csr_array((values, (rows, np.tile(others, 2))), shape=shape)
+    )
+
+
+def _last(labels: np.ndarray, groups: int) -> np.ndarray:
+    """The last cell of each group, (G,)."""
+    last = np.zeros(groups, dtype=np.int64)
+    last[labels] = np.arange(labels.size)  # later cells overwrite earlier ones
+    return last
 
 
 def _sums(x: np.ndarray, labels: np.ndarray, groups: int) -> np.ndarray:

@@ -2,10 +2,13 @@
 
 import jax
 import numpy as np
+import numpyro.distributions as dist
 import pytest
+from scipy import sparse
 
 import cdp_views as cdp
-from cdp_views.study.baselines import raked, remainder, rounded
+from cdp_views.study.baselines import baseline, raked, remainder, rounded
+from cdp_views.study.mechanisms import VIEWS
 
 LABELS = np.array([0, 1, 0, 1, 0, 2])
 TOTAL = np.array([9.0, 4, 7])
@@ -74,12 +77,35 @@ def test_their_bias_is_reported_and_their_privacy_is_a_bound():
     small = data.sel(size="10-99")
     bias, error = small["bias_by_size"].values, small["bias_by_size_stderr"].values
     assert bias[0] == 0 and error[0] == 0
-    # What keeps cells from being negative pushes small ones up; the remainder is unbiased.
+    # What keeps cells from being negative pushes small ones up.
     assert bias[1] > 5 * error[1] and bias[3] > 5 * error[3]
-    assert abs(bias[2]) < 5 * error[2]
-    # And its last cell bears the noise of all: the worst margin is √(m − 1) times the typical.
+    # The remainder is unbiased; its last cell bears the noise of all 71 others.
+    assert bias[2] == 0 == error[2]
+    assert list(data["error_kind"].values) == ["exact", "estimate"] * 2
     ratio = float(data["margin90_worst"][2] / data["margin90_typical"][2])
-    assert 0.75 * np.sqrt(71) < ratio < 1.25 * np.sqrt(71)
+    assert ratio == pytest.approx(np.sqrt(71), rel=0.1)
+
+
+def test_the_law_of_the_remainder_is_that_of_its_draws():
+    inv = cdp.totals(LABELS)
+    scale = np.array([1.0, 2, 3, 1, 1, 4])
+    for noise in (dist.Normal, dist.Laplace):
+        view = VIEWS["unconstrained"](noise(np.arange(6.0), scale), inv)
+        found = baseline("remainder", view, inv)
+        with jax.enable_x64(True):
+            x = found.sample_noise(jax.random.key(0), (20_000,))
+        variance = scale**2 * (1 if noise is dist.Normal else 2)
+        expected = variance.copy()
+        expected[[3, 4, 5]] = variance[1], variance[0] + variance[2], 0
+        np.testing.assert_allclose(found.variance, expected)
+        size = np.sqrt(np.outer(found.variance, found.variance) / 20_000)
+        covariance = found.covariance_product(np.eye(6))
+        assert (np.abs(x.T @ x / 20_000 - covariance) <= 10 * size).all()
+        assert np.abs(np.diag(variance) - covariance).max() > 10 * size.max()
+    law = baseline("remainder", VIEWS["unconstrained"](dist.Normal(np.zeros(6), scale), inv), inv)
+    W = sparse.csr_array(np.array([[0.0, 1, 0, 2, 0, 1]]))
+    # cells 1 and 3 move against each other: 1·x − 2·x
+    np.testing.assert_allclose(law.deviation(W).sd, [2.0])
 
 
 def test_what_they_need_is_said():

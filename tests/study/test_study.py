@@ -3,13 +3,16 @@
 import json
 import re
 
+import jax
 import numpy as np
+import numpyro.distributions as dist
 import pandas as pd
 import pytest
 import xarray as xr
 
 import cdp_views as cdp
 from cdp_views.study import running
+from cdp_views.study.divergence import estimated_divergence
 from cdp_views.study.inputs import Inputs
 
 BLOCKS = {"blocks": {"source": "lafferty_blocks", "count": "count"}}
@@ -85,10 +88,34 @@ def test_laplace_figures_are_exact_where_they_can_be_and_else_within_their_error
         # Negative control: unconstrained noise would not be within.
         free = scale * np.abs(U @ W.T).mean()
         assert abs(one["mae"] - free) > 5 * one["mae_stderr"]
-        # How far from the conditioned noise: above 0, and the same at every scale.
-        assert points["kl"][i] > 5 * points["kl_stderr"][i] > 0
+        assert points["kl_stderr"][i] > 0
+    # Conditioned noise in groups of m: E|X| = λ(m − 1)/m, Var = λ²(2m − 1)(m − 1)/(m(m + 1)).
+    m = np.repeat([6.0, 7.0], [6, 7])
+    cells = found["workloads"].to_dataset().sel(workload="cells").isel(repetition=0)
+    there = (points["noise"] == "laplace") & (points["view"] == "conditioned")
+    for i in np.flatnonzero(there):
+        scale, one = float(points["scale"][i]), cells.isel(point=i)
+        exact = scale * np.sqrt(np.mean((2 * m - 1) * (m - 1) / (m * (m + 1))))
+        np.testing.assert_allclose(one["rmse"], exact, rtol=1e-10)
+        assert abs(one["mae"] - scale * np.mean((m - 1) / m)) < 5 * one["mae_stderr"]
     known = (points["noise"] == "normal") | (points["view"] == "conditioned")
     assert (points["kl_stderr"][known] == 0).all() and (points["kl"][known].values < 0.1).all()
+
+
+def test_the_divergence_of_imaged_from_conditioned_laplace_noise_against_quadrature():
+    """Cells (u, −u): conditioned u ~ e^{−2|u|}, imaged 2u = U₁ − U₂ ~ (1 + |d|)e^{−|d|}/4."""
+    inv, noise = cdp.totals(["a", "a"]), dist.Laplace(np.zeros(2), 1.0)
+    found = estimated_divergence(
+        cdp.Imaged(noise, inv), cdp.Conditioned(noise, inv), jax.random.key(0)
+    )
+    u = np.linspace(0, 40, 400_001)
+    log_imaged = np.log((1 + 2 * u) / 2) - 2 * u
+    kl = 2 * np.trapezoid(np.exp(log_imaged) * (log_imaged + 2 * u), u)
+    # On V the length of (u, −u) is √2 u.
+    entropy = -2 * np.trapezoid(np.exp(log_imaged) * log_imaged, u) + np.log(np.sqrt(2))
+    assert abs(found["kl"] - kl) < 5 * found["kl_stderr"] < 0.5
+    assert abs(found["entropy"] - entropy) < 5 * found["entropy_stderr"] < 0.5
+    assert abs(found["entropy"] - 2 * entropy) > 5 * found["entropy_stderr"]
 
 
 def test_numbers_of_a_point_depend_on_nothing_but_itself(found):
