@@ -6,7 +6,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from time import perf_counter
 
-from benchmarks import building, densities, draws, memory, overlapping, paper, solving
+from benchmarks import analysis, building, densities, draws, memory, overlapping, paper, solving
 from benchmarks.harness import HEADER, Case, Record, Row, measure
 from cdp_views import UnsupportedError
 
@@ -60,6 +60,7 @@ def _measured(
             except AssertionError as error:
                 yield f"{case.name} {dtype}: FAILED, {error}"
     yield from memory.rows(cells, dtypes, wanted)
+    yield from analysis.rows(cells, dtypes, wanted)
 
 
 def _cases(cells: int) -> Iterator[Case]:

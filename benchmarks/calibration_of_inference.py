@@ -42,7 +42,7 @@ NOISES = ("normal", "laplace", "discrete-laplace", "discrete-normal")
 _READ_AS = {"discrete-laplace": "laplace", "discrete-normal": "normal"}
 _TWO = cdp.totals([0, 0, 0, 1, 1, 1])
 _STATE = np.array([0, 0, 0, 1, 1, 1])
-_PEOPLE = np.array([9e3, 2e4, 4e3, 8e3, 3e4, 1e4])
+_PEOPLE = 10 * np.array([9e3, 2e4, 4e3, 8e3, 3e4, 1e4])  # hardly ever below one case
 _AREAS = np.array([150.0, 400.0])
 _BLOCK, _UNIT = np.array([0, 0, 0, 1, 1, 1]), np.tile(np.arange(6), 2)
 
@@ -91,6 +91,7 @@ SUBJECTS = {
         lambda key, m: small_area.simulate(key, m, _PEOPLE, _STATE),
         lambda seen: small_area.model(seen, _PEOPLE, _STATE),
         "alpha between within rate",
+        scale=30.0,
     ),
     "shares": _subject(
         lambda key, m: shares.simulate(key, m, _AREAS),

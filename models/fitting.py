@@ -47,10 +47,10 @@ def fit(
     return mcmc
 
 
-def options(what: str) -> argparse.Namespace:
+def options(what: str, *, num_samples: int = 1000) -> argparse.Namespace:
     """The command line of a model: `--num-samples`, `--seed`, `--view`, `--noise`, `--epsilon`."""
     parser = argparse.ArgumentParser(description=what)
-    parser.add_argument("--num-samples", type=int, default=1000)
+    parser.add_argument("--num-samples", type=int, default=num_samples)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--view", choices=["max-entropy", "conditioned", "imaged"], default="imaged"

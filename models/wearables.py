@@ -16,6 +16,8 @@ than that. Which one matters to the sampler: between rest and a walk an exponent
 (7 nats below either), so that chains hardly ever cross; a log-normal one has hours of some dozen
 steps too, as days do, and chains cross.
 
+An hour without a step is then outside every interval for it, as any law of positive numbers has it.
+
 **Both components are summed out.** Whether an hour was walked in is no latent: the mixture's
 density needs none. Its chance given a draw is `awake` (days, hours), computed afterwards.
 
@@ -96,14 +98,15 @@ def simulate(
 
 def main() -> None:
     """Publish three weeks of 12 hours, and find the hours in which the person walks."""
-    chosen = fitting.options(main.__doc__ or "")
+    # an hour between rest and a slow walk moves slowly
+    chosen = fitting.options(main.__doc__ or "", num_samples=1500)
     fitting.in_float64()
     days, hours = 21, 12
     random = np.random.default_rng(chosen.seed)
     active = np.array([0.1, 0.3, 0.9, 0.6, 0.3, 0.8, 0.5, 0.3, 0.4, 0.9, 0.4, 0.1])
     walks = random.uniform(size=(days, hours)) < active
     steps = np.where(walks, random.lognormal(np.log(400.0), 0.5, (days, hours)), 0.0)
-    steps = np.rint(steps + random.exponential(3.0, (days, hours)))
+    steps = np.rint(steps + random.lognormal(np.log(5.0), 1.0, (days, hours)))
     invariant = cdp.totals(np.repeat(np.arange(days), hours))
     release = fitting.publish(steps.ravel(), invariant, chosen)
 

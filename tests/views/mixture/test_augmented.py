@@ -127,14 +127,14 @@ def test_nuts_finds_the_posterior_of_a_location(key):
         theta = numpyro.sample("theta", dist.Normal(0.0, 2.0))
         seen.observe("y", theta * step)
 
-    theta = np.linspace(-4, 5, 91)
+    theta = np.linspace(-4, 5, 46)
     p = np.array([by_definition(y - t * step, np.ones(3), 1.0)[0] for t in theta])
     p *= np.exp(-(theta**2) / 8)
     p /= p.sum()
     mean = theta @ p
     sd = np.sqrt((theta - mean) ** 2 @ p)
     with jax.enable_x64(True):
-        mcmc = fitting.fit(key, model, num_samples=4000)
+        mcmc = fitting.fit(key, model, num_samples=1500)
         draws = np.asarray(mcmc.get_samples()["theta"])
         diverging = int(mcmc.get_extra_fields()["diverging"].sum())
     found = cdp.summarise(cdp.to_datatree({"theta": draws.reshape(2, -1)}, cells=()))
