@@ -55,10 +55,15 @@ def add_noise(
     """
     fixed = np.asarray(invariant.determined, dtype=bool)
     noise = np.where(fixed, 0.0, noise)
-    step = _step(counts, invariant, np.broadcast_to(scale, counts.shape))
+    step = step_of(counts, invariant, scale)
     if step is None:
         return _close(counts, noise, invariant, fixed), None
     return counts + _on_grid(noise, invariant, step) + 0.0, step
+
+
+def step_of(counts: np.ndarray, invariant: Invariant, scale: np.ndarray) -> float | None:
+    """The step that a release of this scale will be on, if any; refused where noise is lost."""
+    return _step(counts, invariant, np.broadcast_to(scale, counts.shape))
 
 
 def _step(counts: np.ndarray, invariant: Invariant, scale: np.ndarray) -> float | None:

@@ -17,7 +17,7 @@ from cdp_views.invariants import Invariant
 from cdp_views.neighbours import Neighbours, Relocations
 from cdp_views.releases import metadata
 from cdp_views.releases.cells import cell_ids
-from cdp_views.releases.closing import add_noise, totals_of
+from cdp_views.releases.closing import add_noise, step_of, totals_of
 from cdp_views.releases.cost import Cost, structure, unit_key
 from cdp_views.releases.digest import RELEASED
 from cdp_views.releases.drawing import draw
@@ -26,7 +26,7 @@ from cdp_views.releases.ledger import Ledger
 from cdp_views.releases.mechanism import NOISES, NoiseName, View, check_mechanism, law
 from cdp_views.releases.reservation import Reservation
 from cdp_views.releases.result import Release
-from cdp_views.releases.rounding import for_print, round_whole
+from cdp_views.releases.rounding import for_print, require_roundable, round_whole
 from cdp_views.releases.secret import Secret, fresh_secret
 from cdp_views.releases.zeros import as_mask
 
@@ -144,6 +144,10 @@ def release(
             UserWarning,
             stacklevel=2,
         )
+    totals = totals_of(invariant, counts)
+    rounded = output == "whole" and not NOISES[noise].whole
+    if rounded or publishable:
+        require_roundable(totals, invariant)
     request = _request(
         view, noise, epsilon, delta, neighbours, invariant, pattern, labels, output, publishable
     )
@@ -152,6 +156,8 @@ def release(
         scale = reservation.scale
     else:
         scale = pattern * _calibrated(view, noise, epsilon, delta, neighbours, invariant, pattern)
+        if not NOISES[noise].whole:
+            step_of(counts, invariant, scale)  # refuses, if at all, before anything is spent
         if ledger is not None:
             cost = Cost.of(
                 view,
@@ -172,7 +178,6 @@ def release(
         released, step = counts + drawn, 1.0
     else:
         released, step = add_noise(counts, drawn, invariant, scale)
-    rounded = output == "whole" and not NOISES[noise].whole
     if rounded:
         released, step = round_whole(secret, ids, released, invariant), 1.0
     printed = None
@@ -188,7 +193,7 @@ def release(
         delta=delta,
         neighbours=neighbours,
         invariant=invariant,
-        totals=totals_of(invariant, counts),
+        totals=totals,
         step=step,
         table=table,
         generator=generator,

@@ -10,7 +10,17 @@ from cdp_views.releases.secret import Secret
 from cdp_views.releases.threefry import uniform
 
 WHOLE, PRINTED = 32, 34  # purposes of the bits; each takes the next one too, for cells in no group
+_NOT_WHOLE = (
+    "A table is rounded to whole numbers where its totals are whole. Release it as it was drawn."
+)
 _SLACK = 1e-6  # of a group's fractions, whose sum must be whole
+
+
+def require_roundable(totals: np.ndarray, invariant: Invariant) -> None:
+    """Refuse what `round_whole` would refuse, before anything is spent; `totals` (k,) are exact."""
+    _plain(invariant)
+    if np.any(totals != np.rint(totals)):
+        raise UnsupportedError(_NOT_WHOLE)
 
 
 def round_whole(
@@ -50,10 +60,7 @@ def round_whole(
     of = labels[inside]
     whole = np.bincount(of, f[inside], count)
     if np.any(np.abs(whole - np.rint(whole)) > _SLACK):
-        raise UnsupportedError(
-            "A table is rounded to whole numbers where its totals are whole. Release it as it was "
-            "drawn."
-        )
+        raise UnsupportedError(_NOT_WHOLE)
     starts = np.searchsorted(of, np.arange(count))
     reach = np.cumsum(f[inside])
     reach -= (reach[starts] - f[inside][starts])[of]

@@ -56,6 +56,20 @@ def test_what_exceeds_the_budget_is_refused_and_costs_nothing(make, ledger):
     assert ledger.remaining.epsilon == pytest.approx(0, abs=1e-15) and len(ledger.entries) == 2
 
 
+def test_what_is_refused_later_is_refused_before_it_is_paid_for(make, ledger):
+    unit = {"neighbours": cdp.differences([1, -1] + [0] * 6), "ledger": ledger}
+    overlap = cdp.linear([[1, 1, 1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1, 0, 0]])
+    for given, words in (
+        ({"invariant": overlap, "output": "whole", **unit}, "plain disjoint or nested totals"),
+        ({"invariant": overlap, "publishable": True, **unit}, "plain disjoint or nested totals"),
+        ({"counts": COUNTS + 0.1, "output": "whole", **unit}, "where its totals are whole"),
+        ({"counts": COUNTS * 1e12, "delta": 1e-30, **unit}, "noise is lost in float64"),
+    ):
+        with pytest.raises((ValueError, cdp.UnsupportedError), match=words):
+            make(**given)
+    assert len(ledger.entries) == 0
+
+
 def test_one_release_may_spend_the_whole_budget(make, ledger):
     make(epsilon=1.0, delta=1e-6, ledger=ledger)
     assert ledger.spent.epsilon == pytest.approx(1, rel=1e-9)
