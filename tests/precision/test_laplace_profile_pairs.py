@@ -9,6 +9,7 @@ from cdp_views.precision.laplace_profile import two_cells
 from cdp_views.precision.laplace_profile_caps import shares_of_free_cells
 from cdp_views.precision.laplace_profile_pair import two_of_a_total
 from cdp_views.precision.laplace_profile_pairs import ERROR, NEAR, ManyPairs, is_short
+from cdp_views.precision.laplace_profile_sum import convolved, tabulated
 
 SHARES = np.array([0.0, 0.3, 0.8, 0.97, 1 - 1e-6])
 
@@ -119,3 +120,23 @@ def test_the_largest_supremum_is_kept_however_little_lies_there():
 
     law = ByLaw(makers, np.arange(11), sup, cap)
     assert {0, 1, 10} <= set(law.frontier().tolist()) and law.frontier().size <= 6
+
+
+def test_a_table_lies_above_its_profile_and_is_asked_few_times():
+    pairs, rests, _ = laws(4, 1, 3, 5)
+    many, asked = ManyPairs(np.ones(1), pairs, rests), []
+
+    def profile(epsilon):
+        asked.append(epsilon.size)
+        return many(epsilon, np.zeros(epsilon.size, dtype=int))
+
+    sup = float(np.sum(1 / pairs))
+    table = tabulated(profile, sup)
+    epsilon = sup * np.random.default_rng(0).uniform(size=200)
+    want = exact(1.0, pairs[0], rests[0])(epsilon)
+    got = table(epsilon)
+    assert np.all(got >= want * (1 - 1e-10)) and np.max(got - want) < 1e-7
+    assert sum(asked) == 2048 and table(np.array([sup, 2 * sup])).tolist() == [0, 0]
+    together = convolved([(table, sup)] * 3)
+    assert sum(asked) == 2048  # however many sums it is part of
+    assert np.all(together(epsilon) >= got)  # three lose more than one
