@@ -16,6 +16,8 @@ def joint() -> Callable[..., float]:
     def log_joint(model: Any, values: dict[str, Any], *args: Any, **kwargs: Any) -> float:
         with jax.enable_x64(True):
             at = {name: jnp.asarray(x, jnp.float64) for name, x in values.items()}
-            return float(log_density(model, args, kwargs, at)[0])
+            # one compilation, where op by op it takes a hundred
+            density = jax.jit(lambda at: log_density(model, args, kwargs, at)[0])
+            return float(density(at))
 
     return log_joint

@@ -43,11 +43,15 @@ def test_scales_integrated_out_are_the_shared_max_entropy_law(tails, base):
         law = dist.StudentT(4.0, np.zeros(n), scale) if base is None else base(np.zeros(n), scale)
         wanted = float(cdp.MaxEntropy(law, inv, scales="shared").log_prob(EFFECT[:3]))
         free = cdp.MaxEntropy(dist.Normal(np.zeros(n), 1.0), inv)
-        log_s = jnp.linspace(-6.0, 6.0, 2001)
-        s = jnp.exp(log_s)
-        log_f = sum_to_zero_effects._mixing(tails, 4.0).log_prob(s) + log_s
-        log_f += free.log_prob(EFFECT[:3] / (scale * s[:, None])) - 2 * jnp.log(scale * s)
-        found = float(jax.nn.logsumexp(log_f) + jnp.log(log_s[1] - log_s[0]))
+
+        @jax.jit
+        def integral(log_s):
+            s = jnp.exp(log_s)
+            log_f = sum_to_zero_effects._mixing(tails, 4.0).log_prob(s) + log_s
+            log_f += free.log_prob(EFFECT[:3] / (scale * s[:, None])) - 2 * jnp.log(scale * s)
+            return jax.nn.logsumexp(log_f) + jnp.log(log_s[1] - log_s[0])
+
+        found = float(integral(jnp.linspace(-6.0, 6.0, 2001)))
     assert abs(found - wanted) < 1e-6
 
 
@@ -55,9 +59,10 @@ def test_effects_sum_to_zero_and_have_one_variance_in_blocks_of_any_size(key):
     """Where `ZeroSumNormal` has variance 1 - 1/n: a half in a block of two."""
     many = 4000
     with jax.enable_x64(True):
-        truth = jax.vmap(lambda k: sum_to_zero_effects.simulate(k, UNIT, BLOCK, tails="normal")[0])(
-            jax.random.split(key, many)
+        simulate = jax.vmap(
+            lambda k: sum_to_zero_effects.simulate(k, UNIT, BLOCK, tails="normal")[0]
         )
+        truth = jax.jit(simulate)(jax.random.split(key, many))
     effect = np.asarray(truth["effect"]) / np.asarray(truth["scale"])[:, None]
     assert effect.shape == (many, 5)
     assert np.max(np.abs([effect[:, b == BLOCK].sum(1) for b in (0, 1)])) < 1e-10
