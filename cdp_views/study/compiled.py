@@ -9,7 +9,7 @@ from scipy import sparse
 
 from cdp_views._float64 import in_float64
 
-_BLOCK = 1_000
+_BLOCK = 200  # draws at once: a pilot's, and no more memory than a cache holds
 _AT_ONCE = 2**22  # numbers in a block: 32 MiB
 _MOST_CELLS = 5_000  # above it, drawing only the groups that a difference touches is quicker
 

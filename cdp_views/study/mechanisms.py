@@ -51,8 +51,9 @@ class Mechanism:
     def __call__(self, scale: float) -> Any:
         """The view whose cells have noise of scale `scale` × pattern."""
         scales = scale * self.pattern
-        if self.pure and np.ptp(self.pattern) == 0:
-            # One number says that all are equal, which has quicker draws.
+        if self.pure and self.view != "imaged" and np.ptp(self.pattern) == 0:
+            # One number says that all are equal, which has quicker draws; an imaged view draws
+            # alike whatever the scales, and one shape compiles once.
             scales = scales[:1]
         view = VIEWS[self.view](NOISES[self.noise](self.counts, scales), self.invariant)
         return Compiled(view) if self.pure else view

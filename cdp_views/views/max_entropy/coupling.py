@@ -46,15 +46,16 @@ class Coupling:
         return below + (at - low) * (above - below)
 
 
-def coupling_of(mixing: Mixing, segments: Any, needed: np.ndarray) -> Coupling:
-    """The tables for these groups."""
+def coupling_of(
+    mixing: Mixing, segments: Any, needed: np.ndarray, only: np.ndarray | None = None
+) -> Coupling:
+    """The tables for these groups, or for those at the places `only`, in that order."""
     sizes = np.asarray(segments.sizes)
     needed = np.broadcast_to(np.round(np.asarray(needed, np.float64), 6), sizes.shape)
     per_group = jax.tree.map(np.asarray, mixing.of_groups(segments))
     leaves = [np.broadcast_to(a, sizes.shape) for a in jax.tree.leaves(per_group)]
-    rows, kind = np.unique(
-        np.stack([sizes.astype(float), needed, *leaves], -1), axis=0, return_inverse=True
-    )
+    each = np.stack([sizes.astype(float), needed, *leaves], -1)
+    rows, kind = np.unique(each if only is None else each[only], axis=0, return_inverse=True)
     structure = jax.tree.structure(per_group)
     tables = [
         _kept_table(structure, tuple(parameters), int(m), q) for m, q, *parameters in rows.tolist()
@@ -117,7 +118,7 @@ def _sums(p: np.ndarray, k: int, q: float) -> Any:
         low, high = 0.0, 1.0
         while _tilted_mean(p, u, high) > q / k and high < 1e6:
             high *= 2
-        for _ in range(60):
+        for _ in range(30):
             theta = (low + high) / 2
             low, high = (theta, high) if _tilted_mean(p, u, theta) > q / k else (low, theta)
     log_p = np.log(np.maximum(p, 1e-300)) - theta * u

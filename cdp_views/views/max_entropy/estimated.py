@@ -38,7 +38,11 @@ def estimated_loss(
     groups, scale = view.groups, host_scale(view, "loss_estimates")
     seg = groups.segments
     labels = np.asarray(seg.labels)
-    coupling = coupling_of(view.mixing, seg, np.asarray(view.needed))
+    touched = np.unique(labels[np.unique(differences.indices[differences.data != 0])])
+    if touched.size and touched[-1] == seg.count:
+        raise ValueError("`differences` must touch cells of groups only; got a free cell.")
+    coupling = coupling_of(view.mixing, seg, np.asarray(view.needed), touched)
+    largest = int(np.max(np.asarray(seg.sizes), initial=1))
     needed = np.broadcast_to(np.asarray(view.needed, np.float64), (seg.count,))
     weights = np.ones(labels.size) if groups.weights is None else np.asarray(groups.weights)
     outcomes = max(-(-int(draws) // 2), 2)
@@ -46,21 +50,20 @@ def estimated_loss(
     for row, row_key in enumerate(jax.random.split(key, differences.shape[0])):
         v = np.asarray(differences[[row]].toarray(), np.float64)[0]
         found = [np.ones((outcomes, 2))] * 3
-        touched = np.unique(labels[v != 0])
-        for label, group_key in zip(touched, jax.random.split(row_key, len(touched)), strict=True):
-            if label == seg.count:
-                raise ValueError("`differences` must touch cells of groups only; got a free cell.")
+        own = np.unique(labels[v != 0])
+        for label, group_key in zip(own, jax.random.split(row_key, len(own)), strict=True):
             cells = np.flatnonzero(labels == label)
             cells = cells[np.argsort(v[cells] == 0, kind="stable")]  # those that move come first
             moved, m = int(np.count_nonzero(v[cells])), cells.size
-            size = m + m % 2 if m <= 4 else -(-m // _PADDED) * _PADDED
+            # as the largest group, unless that is far larger: then many sizes compile once
+            size = m + m % 2 if m <= 4 else _whole(largest if largest <= 2 * m else m)
 
             def padded(a: np.ndarray, fill: float, size: int = size) -> Any:
                 return float64(np.concatenate([a, np.full(size - a.size, fill)]))
 
             group = Group(
                 mixing=jax.tree.map(lambda a, c=cells: _of_cells(a, c), view.mixing),
-                coupling=_of_kind(coupling, int(label)),
+                coupling=_of_kind(coupling, int(np.searchsorted(touched, label))),
                 weights=padded(weights[cells], 0.0),
                 scale=padded(scale[cells], 1.0),
                 needed=float64(needed[label]),
@@ -69,7 +72,7 @@ def estimated_loss(
                 moved=moved,
                 pair=m == 2,
             )
-            several = inner or int(np.clip(_NUMBERS // size, _FEWEST, _MOST))
+            several = inner or int(np.clip(_NUMBERS // _whole(m), _FEWEST, _MOST))
             several += several % 2
             block = int(np.clip(_AT_ONCE // (several * size), 1, outcomes))
             one = ratios(group, padded(v[cells], 0.0), group_key, outcomes, several, block)
@@ -79,14 +82,19 @@ def estimated_loss(
     return NestedLoss(ratio, test, rest)
 
 
+def _whole(m: int) -> int:
+    """Rounded up, for few different sizes."""
+    return -(-m // _PADDED) * _PADDED
+
+
 def _of_cells(leaf: Any, cells: np.ndarray) -> Any:
     """One number of a parameter, which is the same in all cells of a group."""
     return float64(leaf[cells[:1]]) if np.ndim(leaf) and leaf.shape[-1] > 1 else float64(leaf)
 
 
-def _of_kind(coupling: Any, label: int) -> Any:
+def _of_kind(coupling: Any, place: int) -> Any:
     """The table of one group alone."""
-    kind = int(np.asarray(coupling.kind)[label])
+    kind = int(np.asarray(coupling.kind)[place])
     parts = [float64(np.asarray(a)[[kind]]) for a in (coupling.start, coupling.step)]
     table = float64(np.asarray(coupling.table)[[kind]])
     return type(coupling)(*parts, table, jax.numpy.zeros(1, "int32"))
