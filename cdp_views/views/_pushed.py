@@ -136,6 +136,20 @@ class PushedView(Common, dist.TransformedDistribution):
         draw = self.base_dist.sample(key, sample_shape)
         return self._push.law.colour(once(jnp.asarray(draw)))
 
+    def _heights(self, key: Array, count: int) -> tuple[Array, Array | None]:
+        u = jnp.asarray(self.base_dist.sample(key, (count,)))
+        height = self._height(self._push.law.colour(once(u)), key)
+        try:
+            known = self.base_dist.entropy()
+        except NotImplementedError:
+            return height, None
+        return height, -self.base_dist.log_prob(u) - known
+
+    def _height(self, noise: Array, key: Array) -> Array:
+        """−log p at draws (count, …, n); the key is for a density that is itself simulated."""
+        del key
+        return -self._log_density(noise)
+
     @property
     def variance(self) -> Array:
         return jnp.broadcast_to(self._law_in_force.variance, self.shape())

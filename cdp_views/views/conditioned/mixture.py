@@ -227,7 +227,7 @@ class ConditionedMixture(ConditionedScales):
         """
         height = law_of.mean_log_base(self.mixing)
         if height is None or not _checks.is_concrete(self.nodes, self.scale, self.mixing):
-            raise self._refuse("entropy", "Estimate it as the mean of −log_prob over draws.")
+            raise self._refuse("entropy", "Use entropy_estimate(key), with its standard error.")
         return jnp.broadcast_to(jnp.asarray(self._exact_entropy(height)), self.batch_shape)
 
     @in_float64

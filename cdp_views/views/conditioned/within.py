@@ -20,6 +20,7 @@ from cdp_views.noise import Mixing
 from cdp_views.precision import chains, hit_and_run
 from cdp_views.precision.pool import fill_parts
 from cdp_views.support import WithinRegion
+from cdp_views.views._estimate import Estimate, entropy_of_draws
 from cdp_views.views.conditioned import characteristic as law_of
 from cdp_views.views.conditioned import giving, tilted
 from cdp_views.views.conditioned.region import (
@@ -261,13 +262,16 @@ class ConditionedWithin(dist.Distribution):
 
     def log_prob(self, value: Any, intermediates: Any = None) -> Array:
         """Log-density, with standard error `log_chance_stderr`; −inf off totals and bounds."""
-        if self.sweeps:
-            raise _checks.UnsupportedError(
-                "`log_prob` within these bounds is not known: draws are MCMC and leave the "
-                "normaliser unknown. Use cdp.Restricted (unnormalised), or fewer bounds."
-            )
+        self._require_constant("log_prob")
         density = self.flat.log_prob(value) - self.log_chance
         return jnp.where(self.support(value), density, -jnp.inf)
+
+    def _require_constant(self, what: str) -> None:
+        if self.sweeps:
+            raise _checks.UnsupportedError(
+                f"`{what}` within these bounds is not known: draws are MCMC and leave the "
+                "normaliser unknown. Use cdp.Restricted (unnormalised), or fewer bounds."
+            )
 
     @property
     def mean(self) -> Array:
@@ -281,7 +285,23 @@ class ConditionedWithin(dist.Distribution):
 
     def entropy(self) -> Array:
         """From draws."""
-        raise self._from_draws("entropy")
+        raise _checks.UnsupportedError(
+            f"`entropy` of {self.noise_name} noise within bounds has no closed form. Use "
+            "entropy_estimate(key), with its standard error, where `sampler` is exact."
+        )
+
+    def entropy_estimate(self, key: Array, *, draws: int = 4000) -> Estimate:
+        """The entropy as the mean of −log p over own draws, in nats, with its standard error."""
+        self._require_constant("entropy_estimate")
+        return entropy_of_draws(self, key, draws)
+
+    def _heights(self, key: Array, count: int) -> tuple[Array, None]:
+        noise = self.sample_noise(key, (count,))
+        return self.log_chance - self.flat._log_density(noise), None
+
+    @property
+    def _density_error(self) -> float:
+        return math.hypot(self.log_chance_stderr, float(np.asarray(self.flat._density_error)))
 
     def deviation(self, workload: Any = None) -> Any:
         """Estimated, given `key=`: bias and errors depend on the true table."""

@@ -22,7 +22,6 @@ from cdp_views.views.imaged.moves import (
     Along,
     Moved,
     disjoint_groups,
-    log_scale_of_single_moves,
     log_volume,
 )
 from cdp_views.views.imaged.profile import imaged_profile
@@ -115,14 +114,6 @@ class CheapestLaplace(ImagedLaplace):
         still = jnp.where(moving.member, 0, -jnp.abs(noise) / scale)
         cells = jnp.sum(still - jnp.broadcast_to(jnp.log(2 * scale), noise.shape), -1)
         return cells + jnp.sum(fibre + log_volume(groups, u), -1)
-
-    def entropy(self) -> Array:
-        """Differential entropy, in nats: where one cell of every group takes its residual (…)."""
-        constant = log_scale_of_single_moves(self.invariant, self._push.law.move)
-        if constant is None:
-            return super().entropy()
-        cells = jnp.where(self._push.law.move.u == 0, 1 + jnp.log(2 * jnp.asarray(self.scale)), 0)
-        return jnp.broadcast_to(jnp.sum(cells, -1) - constant, self.batch_shape)
 
     def loss(self, differences: sparse.csr_array, query: Any = None) -> ProfileLoss:
         """Of every difference v the profile, exact for two cells that stay where they are.

@@ -79,7 +79,8 @@ def Imaged(
 
     These densities are for disjoint or nested totals. Overlapping ones are drawn exactly; their
     density has an estimate, `log_prob_estimate(value, key)`, and in a model
-    `cdp.observe_imaged(name, view, value)` is exact.
+    `cdp.observe_imaged(name, view, value)` is exact. Where at most two cells of a group move
+    entropy() is exact, elsewhere an estimate: `entropy_estimate(key)`.
 
     metric="l1" (disjoint or nested totals): the cells of largest |b_i|/w_i in their group move,
     since each unit of the total is cheapest there. A single such cell takes the whole residual

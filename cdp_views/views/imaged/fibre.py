@@ -75,9 +75,7 @@ def log_cells(view: Any, noise: Array) -> Array:
     """The base's log-density of every cell's noise: (…, n)."""
     if hasattr(view, "log_cells"):
         return view.log_cells(noise)
-    scale = jnp.asarray(proper(view.scale), noise.dtype)
-    law = dist.Laplace if view.noise_name == "laplace" else dist.Normal
-    return law(0.0, scale).log_prob(noise)
+    return dist.Normal(0.0, jnp.asarray(proper(view.scale), noise.dtype)).log_prob(noise)
 
 
 def log_prob_estimate(view: Any, value: Any, key: Array, *, draws: int = 4096) -> DensityEstimate:

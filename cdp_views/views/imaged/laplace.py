@@ -1,5 +1,6 @@
 """Imaged Laplace noise: independent Laplace cells, moved to the closest point with exact totals."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,14 +14,16 @@ from cdp_views.loss import ProfileLoss
 from cdp_views.precision.fibre_host import log_fibre_product
 from cdp_views.precision.laplace_profile import independent_cells
 from cdp_views.views._common import proper
-from cdp_views.views._mixture import disjoint, host_scale, laplace_loss_draws
-from cdp_views.views._pushed import PushedView
-from cdp_views.views.imaged.fibre import DensityEstimate, log_prob_estimate
+from cdp_views.views._mixture import host_scale, laplace_loss_draws
+from cdp_views.views._suprema import by_row
+from cdp_views.views.imaged.entropy import Standard
 from cdp_views.views.imaged.image import Image
-from cdp_views.views.imaged.profile import imaged_profile
+from cdp_views.views.imaged.moves import disjoint_groups
+from cdp_views.views.imaged.noise import ImagedNoise
+from cdp_views.views.imaged.profile import imaged_profile, pairs_below, whole_of_groups
 
 
-class ImagedLaplace(PushedView):
+class ImagedLaplace(ImagedNoise):
     """The projection of Π Laplace(loc_i, λ_i) onto {A y = total}; build it with `cdp.Imaged`.
 
     Density: the base integrated along each group's fibre, in closed form by sorting (disjoint
@@ -28,7 +31,6 @@ class ImagedLaplace(PushedView):
     of a difference v is min_w ‖(v + uw)/λ‖₁ with u the fibre's direction: never above conditioned.
     """
 
-    kind = "imaged"
     noise_name = "laplace"
     unit = dist.Laplace(0.0, np.sqrt(0.5))
     pytree_data_fields = ()
@@ -42,8 +44,15 @@ class ImagedLaplace(PushedView):
     def moved(law: Image, shift: Array) -> Array:
         return shift - law.metric.covariance_product(law.weight * shift)
 
+    @property
+    def standard_cells(self) -> Standard:
+        return Standard(np.zeros(1), _standard_law, _tiny, 80)
+
+    def log_cells(self, noise: Array) -> Array:
+        return dist.Laplace(0.0, jnp.asarray(proper(self.scale), noise.dtype)).log_prob(noise)
+
     def _log_density(self, noise: Array) -> Array:
-        groups, scale = disjoint(self.invariant), jnp.asarray(proper(self.scale), noise.dtype)
+        groups, scale = self.disjoint, jnp.asarray(proper(self.scale), noise.dtype)
         segments, weight = groups.segments, jnp.asarray(self._push.law.weight, noise.dtype)
         one = jnp.ones((1,), noise.dtype)
         b = one if groups.weights is None else groups._weights_like(noise.dtype)
@@ -58,38 +67,44 @@ class ImagedLaplace(PushedView):
         cells = jnp.sum(free, -1) - each * jnp.sum(jnp.log(2 * scale), -1)
         return cells + fibre + jnp.sum(volume, -1)
 
-    def log_prob_estimate(self, value: Any, key: Array, *, draws: int = 4096) -> DensityEstimate:
-        """The log-density at one table on any totals: `fibre.log_prob_estimate`."""
-        return log_prob_estimate(self, value, key, draws=draws)
-
-    def entropy(self) -> Array:
-        """Not in closed form."""
-        raise self._refuse("entropy", "Estimate it as the mean of −log_prob over draws.")
-
     def loss(self, differences: sparse.csr_array, query: Any = None) -> ProfileLoss:
-        """The profile of each difference v, exact in groups of 2 or 3; sup min_w ‖(v + uw)/λ‖₁."""
+        """The profile of each difference v, exact in groups of 2 or 3; sup min_w ‖(v + uw)/λ‖₁.
+
+        Where totals overlap a bound: that of the base's noise, of which the image is a function.
+        """
         if query is not None:
             raise self._refuse(
                 "loss(query=)", "Ask for the whole release, which bounds every query."
             )
-        groups, rate = disjoint(self.invariant), 1 / host_scale(self, "loss")
-        weight = np.broadcast_to(np.asarray(self._push.law.weight, np.float64), rate.shape)
-        b = np.ones(groups.n) if groups.weights is None else np.asarray(groups.weights)
-        labels = np.asarray(groups.segments.labels)
-        sup = fibre_sup(differences, b / weight, rate, labels, groups.rank)
-        return imaged_profile(differences, sup, b / weight, rate, labels, groups.rank)
+        groups, rate = disjoint_groups(self.invariant), 1 / host_scale(self, "loss")
+        if groups is None:
+            sup = by_row(differences, np.abs(differences.data) * rate[differences.indices])
+            nowhere = np.zeros(rate.size, int)  # no cell on any fibre
+            found = imaged_profile(differences, sup, np.ones(rate.size), rate, nowhere, 0)
+            return replace(found, kind="bound", sup_kind="bound")
+        u, labels = self.fibre(groups), np.asarray(groups.segments.labels)
+        sup = fibre_sup(differences, u, rate, labels, groups.rank)
+        return imaged_profile(differences, sup, u, rate, labels, groups.rank)
 
-    def loss_of_pairs_below(self, total: float, largest: float) -> ProfileLoss:
+    def loss_of_pairs_below(
+        self, total: float, largest: float, size: float | None = None
+    ) -> ProfileLoss:
         """What is proved of two cells with |v_i|/λ_i at most `largest`, in sum at most `total`.
 
-        The base's profile increases with either number, and imaging adds nothing: a bound.
+        Nearer where they keep every total and |v_i| is at most `size`; see `pairs_below`.
         """
-        smaller = max(total - largest, 0.0)
-        profile = independent_cells([smaller, min(largest, total)])
-        return ProfileLoss(profile, np.array([total]), "bound", "bound")
+        rate, segments = 1 / host_scale(self, "loss"), self.groups.segments
+        weight = np.broadcast_to(np.asarray(self._push.law.weight, np.float64), rate.shape)
+        b = 1.0 if self.groups.weights is None else np.asarray(self.groups.weights)
+        whole = whole_of_groups(b / weight, rate, np.asarray(segments.labels), segments.count)
+        return pairs_below(total, largest, np.inf if size is None else size * whole)
 
     def loss_draws(self, key: Array, differences: sparse.csr_array, draws: int) -> np.ndarray:
         """Draws of the privacy loss of every difference, (m, draws), in float64."""
+        if disjoint_groups(self.invariant) is None:
+            raise self._refuse(
+                "loss_draws", "Where totals overlap leave key= out: what is proved needs no draws."
+            )
         return laplace_loss_draws(self, key, differences, draws)
 
     def on_cells(self, part: Totals, scale: np.ndarray, cells: np.ndarray) -> "ImagedLaplace":
@@ -99,9 +114,13 @@ class ImagedLaplace(PushedView):
             weights = np.asarray(weights)[cells]
         return ImagedLaplace(part, np.zeros(part.n), scale, (), weights=weights)
 
-    def deviation(self, workload: Any = None) -> Any:
-        """Not exact for Laplace noise: evaluators estimate it from draws when given `key=`."""
-        raise self._refuse("deviation", "Pass key= to the evaluator for an estimate from draws.")
+
+def _standard_law(_shape: Array) -> dist.Distribution:
+    return dist.Laplace(0.0, 1.0)
+
+
+def _tiny(_shape: Array) -> Array:
+    return jnp.asarray(1e-9)
 
 
 def fibre_sup(

@@ -10,21 +10,20 @@ import numpyro.distributions as dist
 from jax import Array, lax
 from scipy import sparse
 
-from cdp_views import _checks
 from cdp_views._checks import is_concrete
 from cdp_views.loss import BoundedLoss
 from cdp_views.noise.scale_mixture import ScaleMixture
 from cdp_views.precision.along import kept_apart, log_integral_along
 from cdp_views.views._common import proper
 from cdp_views.views._mixture import host_scale
-from cdp_views.views._pushed import PushedView
 from cdp_views.views._suprema import along_fibre, by_row, student_exposure, student_supremum
-from cdp_views.views.imaged import fibre as fibre
-from cdp_views.views.imaged import moves as moves
+from cdp_views.views.imaged import moves
+from cdp_views.views.imaged.entropy import Standard
 from cdp_views.views.imaged.laplace import fibre_sup
+from cdp_views.views.imaged.noise import ImagedNoise
 
 
-class ImagedMixture(PushedView):
+class ImagedMixture(ImagedNoise):
     """The image of Π p((y_i − loc_i)/scale_i)/scale_i on {A y = total}; build it with `cdp.Imaged`.
 
     Y = centre + Π(scale·U), Π the map to the closest point. On disjoint totals the density is
@@ -37,7 +36,6 @@ class ImagedMixture(PushedView):
     `cdp.observe_imaged`.
     """
 
-    kind = "imaged"
     nodes: ClassVar[int] = 40
     pytree_data_fields = ()
     pytree_aux_fields = ("metric",)
@@ -65,6 +63,12 @@ class ImagedMixture(PushedView):
     @abstractmethod
     def width(self) -> Any:
         """How far the standard density is analytic around 0."""
+
+    @property
+    def standard_cells(self) -> Standard | None:
+        if math.prod(self.unit.batch_shape) != 1 or not is_concrete(self.unit):
+            return None
+        return Standard(np.zeros(1), lambda _: self.unit, lambda _: self.width(), self.nodes)
 
     @property
     def unit(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -95,13 +99,7 @@ class ImagedMixture(PushedView):
         return self.unit.log_prob(noise / scale) - jnp.log(scale)
 
     def _log_density(self, noise: Array) -> Array:
-        groups = moves.disjoint_groups(self.invariant)
-        if groups is None:
-            raise _checks.UnsupportedError(
-                f"`log_prob` of imaged {self.noise_name} noise on overlapping totals is an "
-                "integral without a closed form. Use log_prob_estimate(value, key), or in a model "
-                "cdp.observe_imaged(name, view, value), which is exact."
-            )
+        groups = self.disjoint
         u = jnp.asarray(self._push.law.move.direction(groups), noise.dtype)
         volume = jnp.sum(moves.log_volume(groups, u), -1)
         scale = jnp.asarray(proper(self.scale), noise.dtype)
@@ -115,28 +113,6 @@ class ImagedMixture(PushedView):
             along = jnp.where(moving.sizes == 1, along, integral)
         still = jnp.where(moving.member, 0, self.log_cells(noise))
         return jnp.sum(still, -1) + jnp.sum(along, -1) + volume
-
-    def log_prob_estimate(
-        self, value: Any, key: Array, *, draws: int = 4096
-    ) -> fibre.DensityEstimate:
-        """The log-density at one table on any totals: `fibre.log_prob_estimate`."""
-        return fibre.log_prob_estimate(self, value, key, draws=draws)
-
-    def entropy(self) -> Array:
-        """Differential entropy, in nats: where one cell of every group takes its residual (…).
-
-        All others then keep the base's noise: the sum of their entropies, and of log |b_m|/|b|.
-        """
-        constant = moves.log_scale_of_single_moves(self.invariant, self._push.law.move)
-        if constant is None or not hasattr(self.unit, "entropy"):
-            raise self._refuse("entropy", "Estimate it as the mean of −log_prob over draws.")
-        scale = jnp.asarray(proper(self.scale))
-        cells = jnp.where(self._push.law.move.u == 0, self.unit.entropy() + jnp.log(scale), 0)
-        return jnp.broadcast_to(jnp.sum(cells, -1) - constant, self.batch_shape)
-
-    def deviation(self, workload: Any = None) -> Any:
-        """Not exact for this noise: evaluators estimate it from draws when given `key=`."""
-        raise self._refuse("deviation", "Pass key= to the evaluator for an estimate from draws.")
 
     def loss(self, differences: sparse.csr_array, query: Any = None) -> BoundedLoss:
         """At most min_w Σ S_i((v + uw)_i), S_i the largest loss of the base's cell i: a bound.
@@ -157,7 +133,7 @@ class ImagedMixture(PushedView):
         if groups is None:
             found = by_row(differences, supremum(differences.data, differences.indices))
             return BoundedLoss(found, "bound")
-        u = self._fibre(groups)
+        u = self.fibre(groups)
         labels = np.where(u == 0, groups.rank, np.asarray(groups.segments.labels))
         return BoundedLoss(self._least(differences, u, labels, groups.rank, supremum), "bound")
 
@@ -171,14 +147,6 @@ class ImagedMixture(PushedView):
     ) -> np.ndarray:
         return along_fibre(differences, u, labels, count, of)
 
-    def _fibre(self, groups: Any) -> np.ndarray:
-        """u (n,) in float64."""
-        if self.metric == "l1":
-            return np.asarray(self._push.law.move.u, np.float64)
-        b = np.ones(groups.n) if groups.weights is None else np.asarray(groups.weights)
-        costs = self._push.weights
-        return b if costs is None else b / np.asarray(costs, np.float64)
-
 
 class ImagedStudentT(ImagedMixture):
     """Imaged Student-t noise; its variance is inf for df ≤ 2."""
@@ -191,6 +159,13 @@ class ImagedStudentT(ImagedMixture):
 
     def width(self) -> Any:
         return jnp.sqrt(self.unit.df)
+
+    @property
+    def standard_cells(self) -> Standard | None:
+        if not is_concrete(self.unit):
+            return None
+        df = np.asarray(self.unit.df, np.float64)
+        return Standard(df, lambda df: dist.StudentT(df, 0.0, 1.0), jnp.sqrt, self.nodes)
 
     @property
     def exposure(self) -> np.ndarray:

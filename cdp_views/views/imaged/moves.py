@@ -167,16 +167,3 @@ def log_volume(groups: Totals, u: Array) -> Array:
     """log of b·u/|b|, what ds along u adds to the volume of V: (…, G)."""
     b = groups._weights_like(u.dtype)
     return jnp.log(groups.segments.sum(b * u)) - 0.5 * jnp.log(groups._norm2(b))
-
-
-def log_scale_of_single_moves(invariant: Invariant, move: Move) -> Array | None:
-    """Σ_g log |b_m|/|b| where a single cell m of every group moves; `None` where more do."""
-    groups = disjoint_groups(invariant)
-    if groups is None or not isinstance(move, Along) or not _checks.is_concrete(move.u):
-        return None
-    u = np.asarray(move.u, np.float64)
-    count = np.bincount(np.asarray(groups.segments.labels)[u != 0], minlength=groups.rank)
-    if np.any(count != 1):
-        return None
-    # b·u = 1 for a single cell, so ∫ ds p(x + s u) = 1/|u|
-    return jnp.sum(log_volume(groups, move.u) - jnp.log(groups.segments.sum(jnp.abs(move.u))), -1)

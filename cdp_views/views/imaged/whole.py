@@ -139,7 +139,7 @@ class ImagedWhole(WholeView):
 
     def entropy(self) -> Array:
         """Not in closed form."""
-        raise self._refuse("entropy", "Compare variances instead.")
+        raise self._refuse("entropy", "Use entropy_estimate(key), with its standard error.")
 
     def loss(self, differences: sparse.csr_array, query: Any = None) -> ProfileLoss:
         """The base's own profile at the cheapest v + w (whole w, one per group): a bound.

@@ -315,7 +315,7 @@ def test_only_what_is_exact_is_answered(kind):
     with pytest.raises(UnsupportedError, match=rf"`deviation` {noise}. Pass key="):
         view.deviation()
     if kind == "imaged":
-        with pytest.raises(UnsupportedError, match=rf"`entropy` {noise}. Estimate it as the mean"):
+        with pytest.raises(UnsupportedError, match=rf"`entropy` {noise}. Use entropy_estimate"):
             view.entropy()
     batch = plain(kind, 3, np.array([[1.0], [2.0]]) * np.ones(3))
     with pytest.raises(
