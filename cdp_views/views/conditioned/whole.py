@@ -45,10 +45,12 @@ class ConditionedWhole(WholeView):
                 "`loc` of discrete noise with bounds must be one concrete table: the bounds make "
                 "every number depend on it. Build one view per table, outside jit."
             )
-        if np.any(self.loc < lower):
+        broken = np.flatnonzero(self.loc < lower)
+        if broken.size:
+            named = ", ".join(map(str, broken[:5])) + (", …" if broken.size > 5 else "")
             raise ValueError(
-                "`invariant` has bounds that the true table itself breaks. Bounds must hold for "
-                "every possible table."
+                f"`invariant` has bounds that the true table itself breaks, of {broken.size} cells "
+                f"({named}). Bounds must hold for every possible table."
             )
 
     @cached_property

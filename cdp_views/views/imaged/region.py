@@ -111,6 +111,23 @@ class ImagedRegion(dist.Distribution):
             "cdp.Conditioned(cdp.DiscreteLaplace(...), totals & cdp.nonnegative(n))."
         )
 
+    @property
+    def mean(self) -> Any:
+        """loc and a bias that depends on the table: from draws."""
+        raise self._from_draws("mean")
+
+    @property
+    def variance(self) -> Any:
+        """From draws."""
+        raise self._from_draws("variance")
+
+    def entropy(self) -> Any:
+        """Refused: a law with atoms has none."""
+        raise _checks.UnsupportedError(
+            "`entropy` does not exist: the projection piles mass on the bounds. Compare errors "
+            "instead, cdp.utility(view, key=…), bias included."
+        )
+
     def loss(self, differences: sparse.csr_array, query: Any = None) -> Loss:
         """At most the loss of the same noise imaged on the totals alone (post-processing)."""
         law: Any = self.flat.loss(differences, query)  # pyright: ignore[reportAttributeAccessIssue]
@@ -125,9 +142,12 @@ class ImagedRegion(dist.Distribution):
 
     def deviation(self, workload: Any = None) -> Any:
         """Estimated, given `key=`: bias and errors depend on the true table."""
-        raise _checks.UnsupportedError(
-            "`deviation` of a table with bounds has no closed form. Pass key= to the evaluator for "
-            "an estimate from draws, bias included."
+        raise self._from_draws("deviation")
+
+    def _from_draws(self, what: str) -> _checks.UnsupportedError:
+        return _checks.UnsupportedError(
+            f"`{what}` of a table with bounds has no closed form. Estimate it from draws: "
+            "cdp.utility(view, key=…), bias included."
         )
 
     def _group_totals(self, groups: Totals, total: Array) -> Array:
