@@ -26,9 +26,10 @@ class Level:
 
     def meant(self, pure: bool) -> "Level":
         """What "native" means for a noise whose loss is bounded (`pure`), or is not."""
-        if self.notion != "native":
-            return self
-        return Level("pure" if pure else "approximate", self.value, 0.0 if pure else self.delta)
+        notion = self.notion
+        if notion == "native":
+            notion = "pure" if pure else "approximate"
+        return Level(notion, self.value, self.delta if notion == "approximate" else 0.0)
 
     @property
     def refused(self) -> str:
@@ -63,7 +64,7 @@ class Level:
 
     def __str__(self) -> str:
         if self.notion == "approximate":
-            return f"({self.value:g}, {self.delta:g})-DP"
+            return f"({self.value:.12g}, {self.delta:g})-DP"
         if self.notion == "pure":
-            return f"ε = {self.value:g} (pure)"
-        return f"{self.notion} {self.value:g}"
+            return f"ε = {self.value:.12g} (pure)"
+        return f"{self.notion} {self.value:.12g}"

@@ -88,9 +88,10 @@ def points(inputs: Inputs) -> tuple[list[Point], list[tuple[str, str]]]:
                             else:
                                 found.append(point)
     # Two notions may mean the same to a noise: one point then stands for both.
-    distinct: dict[str, Point] = {}
+    distinct: dict[tuple[Any, ...], Point] = {}
     for point in found:
-        distinct.setdefault(point.label, point)
+        names = (point.table, point.invariant, point.noise, point.scales, point.view)
+        distinct.setdefault((*names, point.level), point)
     return list(distinct.values()), list(skipped.items())
 
 

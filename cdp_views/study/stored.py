@@ -110,7 +110,13 @@ class Store:
         """
         if self.folder is not None:
             arrays: dict[str, Any] = {k: np.asarray(value) for k, value in payload.items()}
-            put(self._path(fingerprint), lambda file: np.savez(file, **arrays))
+            try:
+                put(self._path(fingerprint), lambda file: np.savez(file, **arrays))
+            except OSError as reason:
+                raise OSError(
+                    f"{self.folder} cannot be written to ({reason.strerror}). Finished points are "
+                    "kept: make room and run it again."
+                ) from reason
 
     def _path(self, fingerprint: str) -> Path:
         assert self.folder is not None

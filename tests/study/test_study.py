@@ -14,6 +14,7 @@ import cdp_views as cdp
 from cdp_views.study import running
 from cdp_views.study.divergence import estimated_divergence
 from cdp_views.study.inputs import Inputs
+from cdp_views.study.points import points
 
 BLOCKS = {"blocks": {"source": "lafferty_blocks", "count": "count"}}
 GIVEN = {
@@ -205,7 +206,9 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "savez", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(
+        OSError, match=r"out cannot be written to \(No space left on device\)\. Finished points"
+    ):
         study(noises="normal").run(tmp_path / "out")
     left = sorted(p.name for p in (tmp_path / "out").rglob("*"))
     assert left == ["points", "study.json"]
@@ -236,13 +239,22 @@ def test_what_cannot_be_had_is_skipped_with_its_reason():
         study(noises="normal", delta=0.0).run()
 
 
+def test_budgets_that_print_alike_are_two_and_notions_that_mean_the_same_are_one():
+    inputs = Inputs(study(epsilon=[1.0, 1.0 + 1e-9], notions=("native", "pure"), views="imaged"))
+    found, skipped = points(inputs)
+    assert len(found) == 4 and len({p.label for p in found}) == 4 == len(
+        {p.identity for p in found}
+    )
+    assert [p.noise for p in found] == ["normal"] * 2 + ["laplace"] * 2 and len(skipped) == 2
+
+
 def test_budgets_in_other_notions():
-    points = study(
+    found = study(
         epsilon=(), rho=[0.5], mu=[1.0], guess_rate=[0.6], noises="normal", views="imaged"
     ).run()["points"]
-    assert list(points["notion"].values) == ["rho", "mu", "guess-rate"]
-    np.testing.assert_allclose(points["mu"][:2], 1.0, rtol=1e-9)
-    np.testing.assert_allclose(points["guess_rate"][2], 0.6, rtol=1e-9)
+    assert list(found["notion"].values) == ["rho", "mu", "guess-rate"]
+    np.testing.assert_allclose(found["mu"][:2], 1.0, rtol=1e-9)
+    np.testing.assert_allclose(found["guess_rate"][2], 0.6, rtol=1e-9)
 
 
 def test_workloads_are_what_they_say(tmp_path):
