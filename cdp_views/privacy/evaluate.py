@@ -215,8 +215,9 @@ def _to_try(view: Any, law_of: Any, neighbours: Neighbours, query: Any) -> _Trie
     total = float(size.min())
     below = getattr(view, "loss_of_pairs_below", None)
     if below is not None and np.all(np.diff(differences.indptr) == 2):
-        largest = float(np.max(exposure) * np.max(np.abs(differences.data)))
-        return _Tried(differences, answer, below(total, largest))
+        size = float(np.max(np.abs(differences.data)))
+        kept = size if regimes.of(view) == regimes.COMPUTED else None
+        return _Tried(differences, answer, below(total, float(np.max(exposure)) * size, kept))
     return _Tried(differences, answer, BoundedLoss(np.array([total]), "bound"))
 
 

@@ -160,3 +160,21 @@ def test_what_the_base_gives_away_bounds_every_imaged_pair():
     kept = profile.frontier()
     assert 0 < kept.size < 15
     assert_allclose(every[:, kept].max(axis=1), every.max(axis=1), rtol=1e-12)
+
+
+def test_pairs_left_out_have_a_nearer_bound_in_small_groups():
+    """120 groups of six cells, 1,800 kinds of pairs: less than the base would give away."""
+    scale = RNG.uniform(1, 1.2, 720)
+    inv = cdp.totals(np.repeat(np.arange(120), 6))
+    nb = cdp.relocations(inv)
+    view = cdp.Imaged(dist.Laplace(np.zeros(720), scale), inv)
+    classes = nb.classes(1 / scale, inv)
+    assert not classes.complete
+    total = float((abs(classes.differences) @ (1 / scale)).min())
+    largest = float((1 / scale).max())
+    near, base = (view.loss_of_pairs_below(total, largest, size) for size in (1.0, None))
+    assert near.delta(0.9)[0] < 0.97 * base.delta(0.9)[0]
+    V = nb.shortlist(1 / scale)
+    left = sparse.csr_array(V[(abs(V) @ (1 / scale)) <= total][:4])
+    assert np.all(view.loss(left).delta(0.9) <= near.delta(0.9) * (1 + 1e-9))
+    assert cdp.privacy_loss(view, nb).delta(0.9) >= near.delta(0.9)[0]

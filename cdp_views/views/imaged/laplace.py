@@ -12,7 +12,6 @@ from scipy import sparse
 from cdp_views.invariants import Invariant, Totals
 from cdp_views.loss import ProfileLoss
 from cdp_views.precision.fibre_host import log_fibre_product
-from cdp_views.precision.laplace_profile import independent_cells
 from cdp_views.views._common import proper
 from cdp_views.views._mixture import host_scale, laplace_loss_draws
 from cdp_views.views._suprema import by_row
@@ -93,11 +92,12 @@ class ImagedLaplace(ImagedNoise):
 
         Nearer where they keep every total and |v_i| is at most `size`; see `pairs_below`.
         """
-        rate, segments = 1 / host_scale(self, "loss"), self.groups.segments
-        weight = np.broadcast_to(np.asarray(self._push.law.weight, np.float64), rate.shape)
-        b = 1.0 if self.groups.weights is None else np.asarray(self.groups.weights)
-        whole = whole_of_groups(b / weight, rate, np.asarray(segments.labels), segments.count)
-        return pairs_below(total, largest, np.inf if size is None else size * whole)
+        whole = np.inf
+        groups = disjoint_groups(self.invariant)
+        if size is not None and groups is not None:
+            rate, labels = 1 / host_scale(self, "loss"), np.asarray(groups.segments.labels)
+            whole = size * whole_of_groups(self.fibre(groups), rate, labels, groups.rank)
+        return pairs_below(total, largest, whole)
 
     def loss_draws(self, key: Array, differences: sparse.csr_array, draws: int) -> np.ndarray:
         """Draws of the privacy loss of every difference, (m, draws), in float64."""
