@@ -33,8 +33,8 @@ def private_uses(code: str) -> list[str]:
             names = []
         found += [name for name in names if name.split(".")[0] == "cdp_views"]
     allowed = {"cdp_views", "cdp_views.models", *(f"cdp_views.{name}" for name in cdp.__all__)}
-    # models, and the paper's own algorithms, are imported by their path
-    rooms = ("cdp_views.models.", "cdp_views.maxent.reference.")
+    # models, the paper's own algorithms and possible worlds are imported by their path
+    rooms = ("cdp_views.models.", "cdp_views.maxent.reference.", "cdp_views.worlds.")
     return [name for name in found if name not in allowed and not name.startswith(rooms)]
 
 
