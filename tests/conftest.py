@@ -1,5 +1,6 @@
 """What all tests share: the CPU, hypothesis without deadlines, a typed key, both precisions."""
 
+import gc
 import os
 import shutil
 import tempfile
@@ -20,6 +21,9 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     # Without bytecode a process takes 15 s to read all modules instead of 3.
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
         os.environ.setdefault("PYTHONPYCACHEPREFIX", f"{_SHARED}/bytecode")
+
+# JAX makes many small objects: by default 3 to 9 % of the time goes to looking for garbage.
+gc.set_threshold(10_000, 10, 10)
 
 # A first call compiles, so its time says nothing; a failure must come back on the next run.
 settings.register_profile("house", deadline=None, derandomize=True, print_blob=True)
