@@ -10,7 +10,7 @@ TABLE = "area,group,count\na,x,812345\nb,x,502\nc,x,77\nd,y,3\ne,y,9001\nf,y,12\
 TOML = """
 epsilon = [1]
 delta = 1e-6
-views = ["conditioned", "imaged"]
+views = ["imaged"]
 noises = ["normal", "laplace"]
 notions = ["native", "pure"]
 draws = 50
@@ -33,11 +33,11 @@ def test_a_study_end_to_end(command, plan, tmp_path):
     out = tmp_path / "deep" / "out"
     status, stdout, stderr = command("study", plan(), "--out", out)
     assert status == 0 and stderr == ""
-    assert "4 points × 1 workloads: 2 with exact errors, 2 estimated from draws" in stdout
-    assert "skipped 2 combinations: Normal noise has no pure epsilon" in stdout
+    assert "2 points × 1 workloads: 1 with exact errors, 1 estimated from draws" in stdout
+    assert "skipped 1 combination: Normal noise has no pure epsilon" in stdout
     assert "CONFIDENTIAL: median ± (90 %) relative to the true answer" in stdout
     assert (
-        stdout.count("conditioned") == 2
+        stdout.count("imaged") == 2
         and "(1, 1e-06)-DP" in stdout
         and f"wrote {out / 'study.nc'}" in stdout
     )
