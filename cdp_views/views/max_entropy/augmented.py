@@ -16,11 +16,12 @@ table; what is not kept has the mean over i of N(x; s_i²Σ_λ) instead, as the 
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
-from jax import Array
+from jax import Array, lax
 from jax.scipy.special import logsumexp
 from numpyro.distributions import constraints
 
@@ -30,8 +31,8 @@ from cdp_views.invariants._reduced import Reduced
 from cdp_views.precision.dual import balance_rows
 from cdp_views.support import AffineSubspace
 from cdp_views.views._common import proper
-from cdp_views.views.max_entropy.coupling import coupling_of
-from cdp_views.views.max_entropy.density import _by_group, _coupled
+from cdp_views.views.max_entropy.coupling import Coupling, coupling_of
+from cdp_views.views.max_entropy.density import _by_group
 from cdp_views.views.max_entropy.mixture import (
     MaxEntropyCoupled,
     MaxEntropyMixture,
@@ -40,6 +41,7 @@ from cdp_views.views.max_entropy.mixture import (
 from cdp_views.views.max_entropy.overlapping import MaxEntropyWhole, _rows
 
 _LOG_2PI = math.log(2 * math.pi)
+_NODES = 161
 
 
 def observe_max_entropy(name: str, view: Any, value: Any) -> Any:
@@ -115,7 +117,7 @@ def scaled_cells(view: Any) -> np.ndarray:
 
 def log_joint(view: Any, noise: Array, log_s: Array) -> Array:
     """log density of noise (…, n) with A x = 0 and of log s of `scaled_cells` (…, L): (…)."""
-    scale = jnp.broadcast_to(jnp.asarray(proper(view.scale), noise.dtype), noise.shape[-1:])
+    scale = _of_cells(view, noise)
     cells = scaled_cells(view)
     s = (
         jnp.ones((*log_s.shape[:-1], noise.shape[-1]), noise.dtype)
@@ -132,7 +134,7 @@ def _on_groups(view: MaxEntropyCoupled, x: Array, scale: Array, s: Array) -> Arr
     seg, per_group = groups.segments, mixing.of_groups(groups.segments)
     m = seg.sizes
     alone, pair = m == 1, m == 2
-    logdet, q = _by_group(groups.equalize_traced(scale**2), x)
+    logdet, q = _by_group(_at_equal_s(groups, scale), x)
     coupling = coupling_of(mixing, seg, _needed(view))
     together = 0.5 * logdet + jnp.where(
         pair, per_group.log_elliptical(q, 1), _coupled(per_group, coupling, q, m - 1)
@@ -166,6 +168,41 @@ def _on_the_whole(view: MaxEntropyWhole, x: Array, scale: Array, s: Array) -> Ar
     one = height[..., None] - d * log_s - 0.5 * q[..., None] * jnp.exp(-2 * log_s)
     together = logsumexp(one, -1) - math.log(one.shape[-1])
     return free + jnp.where(kept, own, together)
+
+
+def _of_cells(view: Any, noise: Array) -> Array:
+    """λ (n,), known wherever it was."""
+    if not _checks.is_concrete(view.scale):
+        return jnp.broadcast_to(jnp.asarray(proper(view.scale), noise.dtype), noise.shape[-1:])
+    with jax.ensure_compile_time_eval():
+        return jnp.broadcast_to(jnp.asarray(view.scale, noise.dtype), noise.shape[-1:])
+
+
+def _at_equal_s(groups: Any, scale: Array) -> Any:
+    """The law of coupled scales with s = 1, solved here and now where the scales are known."""
+    if not _checks.is_concrete(groups, scale):
+        return groups.equalize_traced(scale**2)
+    with jax.ensure_compile_time_eval():
+        return groups.equalize_traced(scale**2)
+
+
+def _coupled(mixing: Any, coupling: Coupling, q: Array, d: Array) -> Array:
+    """log ∫ h(s) π(s) (2πs²)^{−d/2} e^{−q/(2s²)} ds: (…, G), by the trapezoid rule in log s.
+
+    The nodes span where h is seen, and as far down as e^{−q/(2s²)} is; no search, as it is asked
+    for at every step of a sampler.
+    """
+    q = jnp.maximum(q, 1e-12)
+    start = coupling.start[coupling.kind]
+    end = start + coupling.step[coupling.kind] * (coupling.table.shape[-1] - 1)
+    still = lax.stop_gradient(q)
+    low = jnp.minimum(start, 0.5 * jnp.log(still / (80 + 2 * d)))
+    high = end + 0.5 * jnp.log1p(still / (d + 1))
+    step = (high - low) / (_NODES - 1)
+    v = low + jnp.arange(_NODES, dtype=q.dtype).reshape(-1, *[1] * q.ndim) * step
+    line = mixing.log_density(jnp.exp(v)) + v + coupling.log_chance(v)
+    line = line - d * (v + 0.5 * _LOG_2PI) - 0.5 * q * jnp.exp(-2 * v)
+    return logsumexp(line, 0) + jnp.log(step)
 
 
 def _touched(view: MaxEntropyWhole) -> np.ndarray:
