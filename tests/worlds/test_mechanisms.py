@@ -103,6 +103,53 @@ def test_revision_by_a_union_of_totals_is_a_mixture_and_update_is_not():
     assert score.pvalue > 1e-4
 
 
+def test_views_of_mixtures_and_unions_are_numpyros_mixtures_of_views(key):
+    """No function of its own is needed: update keeps the weights, and revision moves each by
+    log p(y) − log p(y | total), whatever y on the total, the base's height there."""
+    bases = [dist.Laplace(np.zeros(2), np.array([s])) for s in SCALES]
+    total, y = np.array([6.0]), np.array([[4.0, 2.0], [-1.0, 7.0]])
+    of = {
+        make: [make(noise, TWO, total=total) for noise in bases]
+        for make in (cdp.Conditioned, cdp.Imaged)
+    }
+
+    def height(noise, law, y):
+        return np.asarray(noise.log_prob(y).sum(-1) - law.log_prob(y))
+
+    rise = np.array([height(b, v, y) for b, v in zip(bases, of[cdp.Conditioned], strict=True)])
+    assert_allclose(rise[:, 0], rise[:, 1], rtol=1e-12)
+    share = np.exp(rise[:, 0]) * WEIGHTS / (np.exp(rise[:, 0]) @ WEIGHTS)
+    revised = dist.MixtureGeneral(dist.Categorical(probs=share), of[cdp.Conditioned])
+    known = sum(w * base(s, at(6.0)) for w, s in zip(WEIGHTS, SCALES, strict=True))
+    found = np.exp(np.asarray(revised.log_prob(at(6.0))))
+    assert_allclose(found, known / (known.sum() * CELL), atol=1e-3)
+    x = np.asarray(revised.sample(key, (20_000,)))
+    assert_allclose(x.sum(1), 6, atol=1e-12)
+    cdf = np.cumsum(found) * CELL
+    assert stats.kstest(x[:, 0], lambda x: np.interp(x, 3 + T, cdf)).pvalue > 1e-4
+    updated = dist.MixtureGeneral(dist.Categorical(probs=np.array(WEIGHTS)), of[cdp.Imaged])
+    apart = np.tensordot(WEIGHTS, [view(cdp.Imaged, s, 6.0) for s in SCALES], 1)
+    assert_allclose(np.exp(np.asarray(updated.log_prob(at(6.0)))), apart, rtol=1e-9)
+
+    # "together −1 or together 2" of one base: each total by the base's height on it
+    totals = (-1.0, 2.0)
+    laws = [cdp.Conditioned(bases[0], TWO, total=np.array([t])) for t in totals]
+    points = [np.array([t / 2, t / 2]) for t in totals]
+    rise = [height(bases[0], law, y) for law, y in zip(laws, points, strict=True)]
+    share = np.exp(rise) / np.sum(np.exp(rise))
+    assert_allclose(share[1], 1 / (1 + 2 / 3 * np.exp(1.0)), rtol=1e-9)  # (1 + |t|)e^{−|t|}/4
+    either = dist.MixtureGeneral(
+        dist.Categorical(probs=share), laws, support=dist.constraints.real_vector
+    )
+    both = np.concatenate([base(1.0, at(t)) for t in totals])
+    found = np.exp(np.asarray(either.log_prob(np.concatenate([at(t) for t in totals]))))
+    assert_allclose(found, both / (both.sum() * CELL), atol=1e-3)
+    x = np.asarray(either.sample(key, (20_000,)))
+    upper = np.isclose(x.sum(1), 2, atol=1e-9)
+    assert np.all(upper | np.isclose(x.sum(1), -1, atol=1e-9))
+    assert abs(upper.mean() - share[1]) < 5 * np.sqrt(share[1] * share[0] / 20_000)
+
+
 def whole(loc, reach=24):
     """A release of two whole counts as a belief over worlds: loc + discrete Laplace noise."""
     worlds = [(a, b) for a in range(-reach, reach + 1) for b in range(-reach, reach + 1)]

@@ -82,6 +82,10 @@ def Conditioned(
     f(0)/1000; beyond, on disjoint totals `log_prob` stays exact (StudentT, ScaleMixture: or the
     view is refused), on overlapping ones draws are MCMC.
 
+    A base that is itself a mixture, or one of several totals: dist.MixtureGeneral of the views,
+    each weighed by e^h with h = base.log_prob(y).sum(-1) − view.log_prob(y), the same for every y
+    on its total ([TV] Theorem 3.5; `cdp.Imaged` keeps the weights of a mixture, Theorem 3.9).
+
     Bounds, `inv & cdp.nonnegative(n)` or `inv & cdp.bounds(B, lower)`: the law above given
     B y ≥ lower, exact by rejection where that happens once in 10,000 draws, MCMC beyond; the
     constant, errors and guarantee depend on the true table (`ConditionedWithin`).
