@@ -8,7 +8,7 @@ from scipy import sparse
 from cdp_views import _checks
 from cdp_views._checks import UnsupportedError
 from cdp_views.invariants import Invariant
-from cdp_views.loss import BoundedLoss, GaussianLoss, Loss
+from cdp_views.loss import BoundedLoss, GaussianLoss, Loss, ProfileLoss
 from cdp_views.loss.concentrated import RhoLoss
 from cdp_views.neighbours import Neighbours
 from cdp_views.privacy import regimes
@@ -191,7 +191,7 @@ def _to_try(view: Any, law_of: Any, neighbours: Neighbours, query: Any) -> _Trie
             raise
         if found is None:  # too many to try one by one: pure ε still adds up over groups
             found = sparse.csr_array(neighbours.worst(exposure, lambda v: _pure(law_of(v))))
-            return _Tried(found, _pure(law_of(found)))
+            return _Tried(found, _of_pairs(view, found, exposure, _pure(law_of(found))))
     proved = neighbours.by_block and getattr(answer, "by_exposure", False)
     if found is not None and (ordered or neighbours.by_norm or proved):
         return _Tried(found, answer)
@@ -219,6 +219,21 @@ def _to_try(view: Any, law_of: Any, neighbours: Neighbours, query: Any) -> _Trie
         kept = size if regimes.of(view) == regimes.COMPUTED else None
         return _Tried(differences, answer, below(total, float(np.max(exposure)) * size, kept))
     return _Tried(differences, answer, BoundedLoss(np.array([total]), "bound"))
+
+
+def _of_pairs(view: Any, found: sparse.csr_array, exposure: np.ndarray, law: Loss) -> Loss:
+    """What is proved of any two cells, where that is less than what pure ε alone proves."""
+    below = getattr(view, "loss_of_pairs_below", None)
+    if below is None or not np.all(np.diff(found.indptr) == 2):
+        return law
+    two = float(np.max(np.abs(found.data))) * np.sort(exposure)[-2:]
+    pair = below(float(two.sum()), float(two[1]))
+    return ProfileLoss(
+        lambda epsilon: np.minimum(pair.delta(epsilon), law.delta(epsilon)),
+        law.sup,
+        law.sup_kind,
+        "bound",
+    )
 
 
 def _exposure_or_none(view: Any, n: int) -> np.ndarray | None:

@@ -10,6 +10,8 @@ from scipy.sparse import csr_array
 
 import cdp_views as cdp
 from cdp_views._checks import UnsupportedError
+from cdp_views.loss import BoundedLoss
+from cdp_views.precision.laplace_profile import independent_cells
 from cdp_views.views._gaussian import _lengths
 from cdp_views.views._suprema import along_fibre, student_supremum
 
@@ -259,3 +261,16 @@ def test_a_query_that_shows_an_exact_total():
     seen = np.array([[1.0, 1, 0, 1], [0, 0, 1e-12, 0.1], [1, 2, 0, 1]])
     found = _lengths(covariance, seen, np.ones(3), np.full((3, 4), 1e-10))
     assert_allclose(found, [1, np.inf, 0, np.inf], rtol=1e-12)
+
+
+def test_too_many_pairs_to_try_lose_no_more_than_the_two_most_exposed_cells_of_the_base():
+    """Any two cells of 400 groups with totals fixed in advance: not what pure ε alone proves."""
+    scale = np.random.default_rng(0).uniform(1, 3, 2000)
+    inv = cdp.totals(np.repeat(np.arange(400), 5))
+    view = cdp.Imaged(dist.Laplace(np.zeros(2000), scale), inv, total=np.full(400, 3.0))
+    loss = cdp.privacy_loss(view, cdp.replacements(inv))
+    base = independent_cells(np.sort(1 / scale)[-2:])
+    assert loss.kind == "bound"
+    for epsilon in (0.0, 0.7, 1.5):
+        assert loss.delta(epsilon) == pytest.approx(float(base(np.array(epsilon))), rel=1e-9)
+    assert loss.guess_rate < BoundedLoss([loss.pure_epsilon]).guess_rate[0] - 0.1
