@@ -103,6 +103,8 @@ class Segments:
             return self._split(x).max(-1)
         low = jnp.finfo(x.dtype).min if jnp.issubdtype(x.dtype, jnp.floating) else -1
         lows = jnp.full((*x.shape[:-1], self.count), low, x.dtype)
+        if self.count == 0:  # XLA refuses to scatter into nothing
+            return lows
         return lows.at[..., self.labels].max(x, mode="drop", wrap_negative_indices=False)
 
     def spread(self, t: Array) -> Array:

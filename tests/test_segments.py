@@ -170,3 +170,10 @@ def test_neighbours_of_one_group_are_added_by_turns():
     assert not np.any((target[1:] == target[:-1]) & inside[1:])
     x = jnp.arange(N) % 7
     np.testing.assert_array_equal(seg.sum(x), dense(seg, x))
+
+
+def test_no_groups_at_all():
+    none = Segments.of(np.zeros(3, int), 0)
+    x = jnp.arange(6.0).reshape(2, 3)
+    assert none.max(x).shape == none.sum(x).shape == (2, 0)
+    np.testing.assert_array_equal(none.spread(none.max(x)), np.zeros((2, 3)))
