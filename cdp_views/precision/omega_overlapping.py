@@ -113,7 +113,8 @@ def chord(h: float, k: int, laws: Laws) -> Chord | None:
     """Of any base, by the trapezoid rule in log r; `None` where the law does not exist."""
 
     def bound(r: np.ndarray) -> np.ndarray:
-        return special.logsumexp([np.asarray(phi(math.sqrt(h) * r)) / h for phi in laws.each], 0)
+        each = [np.asarray(phi(math.sqrt(h) * r)) / h for phi in laws.each]
+        return np.asarray(special.logsumexp(each, 0))
 
     coarse = np.arange(_FIRST, _LAST, 0.25)
     value = np.nan_to_num(k * coarse + bound(np.exp(coarse)), nan=-np.inf)

@@ -143,7 +143,7 @@ class PushedView(Common, dist.TransformedDistribution):
             known = self.base_dist.entropy()
         except NotImplementedError:
             return height, None
-        return height, -self.base_dist.log_prob(u) - known
+        return height, -jnp.asarray(self.base_dist.log_prob(u)) - known
 
     def _height(self, noise: Array, key: Array) -> Array:
         """−log p at draws (count, …, n); the key is for a density that is itself simulated."""

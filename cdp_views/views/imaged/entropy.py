@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpyro.distributions as dist
 from jax import Array, lax
 
 from cdp_views import _checks
@@ -27,10 +26,10 @@ _LOST, _WRONG, _BLOCK = 1e-8, 1e-7, 16
 
 
 class Standard(NamedTuple):
-    """A base's cells of scale 1: what tells their laws apart, and the law for it."""
+    """A base's cells of scale 1: what tells their laws apart, and the NumPyro law for it."""
 
     shape: np.ndarray  # (…, n) or (1,), such as df
-    law: Callable[[Array], dist.Distribution]
+    law: Callable[[Array], Any]
     width: Callable[[Array], Array]  # how far the density is analytic around 0
     nodes: int
 
