@@ -30,10 +30,13 @@ def test_the_joint_density_with_exact_moments(joint):
     for theta in ((0.1, 0.4, 0.2, 0.5, 0.3), (-0.2, 0.5, 0.1, -0.3, 0.6)):
         centre, width, alpha, beta, sigma = theta
         unit = [centre / 0.3, 2 + 2 * np.log(width), alpha / 0.5, beta, 2 + 2 * np.log(sigma)]
-        values = {"unit": unit, "sums_noise": noise}
-        found = joint(sufficient_statistics.model, values, seen, 300)
         mean, covariance = by_quadrature(*theta)
+        root = np.linalg.cholesky(300 * covariance)
+        free = np.linalg.solve(root, sums - 300 * mean)
+        values = {"unit": unit, "sums_unit": free}
+        found = joint(sufficient_statistics.model, values, seen, 300)
         wanted = stats.multivariate_normal.logpdf(sums, 300 * mean, 300 * covariance)
+        wanted += np.log(np.diag(root)).sum()  # a density of sums_unit
         wanted += stats.norm.logpdf(unit).sum()
         wanted += stats.laplace.logpdf(noise, 0, 4).sum()
         np.testing.assert_allclose(found, wanted, rtol=1e-8)
