@@ -125,7 +125,7 @@ def log_joint(view: Any, noise: Array, log_s: Array) -> Array:
         .set(jnp.exp(log_s))
     )
     prior = view.mixing.log_density(s)[..., cells] + log_s
-    law = _on_groups if isinstance(view, MaxEntropyCoupled) else _on_the_whole
+    law: Any = _on_groups if isinstance(view, MaxEntropyCoupled) else _on_the_whole
     return jnp.sum(prior, -1) + law(view, noise, scale, s)
 
 

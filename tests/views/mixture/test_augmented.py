@@ -20,7 +20,7 @@ from cdp_views.views.max_entropy.augmented import log_joint, scaled_cells
 
 THREE = cdp.totals(["a", "a", "a"])
 BASIS = np.array([[1, -1, 0], [1, 1, -2]]) / np.sqrt([[2], [6]])
-NODES = np.linspace(-3.2, 1.7, 40)
+NODES = np.linspace(-3.4, 1.7, 56)
 STEP = NODES[1] - NODES[0]
 POINTS = np.array([[1.2, -0.5, -0.7], [0.3, 2.0, -2.3], [-4.0, 3.0, 1.0]])
 
@@ -65,7 +65,7 @@ def test_scales_integrate_to_the_density_of_three_cells(scale, needed):
         summed = jax.jit(lambda x: jnp.sum(jnp.exp(log_joint(view, x, grid))) * STEP**3)
         found = [float(summed(jnp.asarray(x))) for x in POINTS]
     wanted, together = np.array([by_definition(x, scale, needed) for x in POINTS]).T
-    np.testing.assert_allclose(found, wanted, rtol=0.01)
+    np.testing.assert_allclose(found, wanted, rtol=0.015)
     assert np.all(together > 0.05 * wanted)  # without the coupled part it would be off
 
 
