@@ -22,3 +22,8 @@ def cells_of(n: Any) -> tuple[int, Any]:
     if hasattr(n, "blocks"):
         return int(n.n), n
     return whole("n", n, "Give the number of cells, or the view's own invariant."), None
+
+
+def totals_of(inv: Any) -> Any:
+    """The totals of an invariant with bounds, or the invariant: bounds hide no record's move."""
+    return getattr(inv, "equalities", inv)

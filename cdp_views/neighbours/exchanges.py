@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from cdp_views._checks import UnsupportedError
+from cdp_views.neighbours._arguments import totals_of
 from cdp_views.neighbours.base import Neighbours, check_exposure
 from cdp_views.neighbours.classes import Classes
 from cdp_views.neighbours.differences import Differences
@@ -212,6 +213,7 @@ def exchanges(inv: Any) -> Exchanges | CrossExchanges:
 
     Reference: [L] §2.1 and §2.2, "swapped with a single entry".
     """
+    inv = totals_of(inv)
     blocks = np.asarray(inv.blocks)
     inside = blocks[blocks >= 0]
     if len(np.unique(inside)) == len(inside):

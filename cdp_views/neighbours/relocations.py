@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from cdp_views._checks import UnsupportedError
-from cdp_views.neighbours._arguments import records_of
+from cdp_views.neighbours._arguments import records_of, totals_of
 from cdp_views.neighbours.base import Neighbours, check_exposure
 from cdp_views.neighbours.classes import Classes, alike, alike_in, pairs_of_kinds
 from cdp_views.neighbours.contributions import Contributions, contributed
@@ -185,6 +185,7 @@ def relocations(
 
     Reference: docs/notation.md, "relocation"; [L] §3 has the two-record exchange instead.
     """
+    inv = totals_of(inv)
     if contribution is not None:
         if unit != "record":
             raise ValueError(

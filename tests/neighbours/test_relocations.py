@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import cdp_views as cdp
 from cdp_views.neighbours import relocations
 
 WHERE = "between two cells without changing a published total (relocation)"
@@ -105,3 +106,11 @@ def test_relocations_across_groups_are_refused_whatever_the_scales():
     relocations(narrow).require(invariant([0] * 4))  # fewer moves than are possible: stated, fine
     assert not relocations(narrow).all_of(invariant([0] * 4))
     assert relocations(invariant([5, 5, 3, 3])).all_of(narrow)
+
+
+def test_bounds_beside_the_totals_change_no_record_s_moves():
+    inv = cdp.totals([0, 0, 1, 1])
+    for relation in (cdp.relocations, cdp.exchanges):
+        plain, bounded = relation(inv), relation(inv & cdp.nonnegative(4))
+        exposure = np.arange(1.0, 5)
+        assert abs(plain.shortlist(exposure) - bounded.shortlist(exposure)).nnz == 0
