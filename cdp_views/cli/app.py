@@ -124,7 +124,9 @@ def compare(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Folder for comparison.csv, two figures and noise.nc."),
+        typer.Option(
+            metavar="DIR", help="Folder for report.html, comparison.csv, two figures and noise.nc."
+        ),
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace these files in the folder.")

@@ -28,6 +28,7 @@ from cdp_views.releases.reservation import Reservation
 from cdp_views.releases.result import Release
 from cdp_views.releases.rounding import for_print, require_roundable, round_whole
 from cdp_views.releases.secret import Secret, fresh_secret
+from cdp_views.releases.wording import untouched
 from cdp_views.releases.zeros import as_mask
 
 _SHOWN = 20
@@ -77,7 +78,8 @@ def release(
         names: one public label per cell, or several columns of them (a mapping or a data frame).
         zeros: structural zeros, (n,) booleans or indices: cells that are 0 whatever the data, so
             that they are no news. Build `invariant` with cdp.structural_zeros(inv, zeros).
-        accept_exact: publish also where the totals alone determine some cells, exactly.
+        accept_exact: publish also where the totals alone determine some cells, exactly, or where no
+            record can move to or from some, so that the guarantee does not speak of them.
         output: "whole" rounds a table of real noise: without bias, and with every (plain disjoint
             or nested) total; "drawn" leaves it as it is.
         publishable: make a second table for print, `release.publishable`: nonnegative, whole, with
@@ -137,6 +139,8 @@ def release(
     known = _structural(zeros, counts, invariant)
     if not accept_exact:
         _refuse_determined(np.asarray(invariant.determined, dtype=bool) & ~known, labels)
+        if isinstance(neighbours, Relocations):
+            _refuse_unprotected(untouched(invariant, neighbours), labels)
     if delta * counts.sum() > 1:
         warnings.warn(
             f"delta = {delta:g} is above 1 / (sum of the counts): a mechanism that publishes one "
@@ -343,13 +347,25 @@ def _structural(zeros: Any, counts: np.ndarray, invariant: Invariant) -> np.ndar
 
 
 def _refuse_determined(exact: np.ndarray, labels: dict[str, list[str]]) -> None:
-    fixed = np.flatnonzero(exact)
-    if fixed.size == 0:
-        return
-    columns = list(labels.values())
-    shown = [" / ".join(column[i] for column in columns) or str(i) for i in fixed[:_SHOWN]]
-    more = f" and {fixed.size - _SHOWN} more" if fixed.size > _SHOWN else ""
-    raise ValueError(
-        f"The totals alone determine {fixed.size} of {exact.size} cells, which would be published "
-        f"exactly: {', '.join(shown)}{more}. Use coarser groups, or accept it (accept_exact=True)."
-    )
+    if exact.any():
+        raise ValueError(
+            f"The totals alone determine {np.count_nonzero(exact)} of {exact.size} cells, which "
+            f"would be published exactly: {_named(exact, labels)}. Use coarser groups, or accept "
+            "it (accept_exact=True)."
+        )
+
+
+def _refuse_unprotected(alone: np.ndarray, labels: dict[str, list[str]]) -> None:
+    if alone.any():
+        raise ValueError(
+            f"The unit of privacy changes {np.count_nonzero(alone)} of {alone.size} cells in no "
+            f"case, so that they get noise and no guarantee: {_named(alone, labels)}. Give them a "
+            "weight that another cell of their group has, state differences(V) that change them, "
+            "or accept it (accept_exact=True)."
+        )
+
+
+def _named(chosen: np.ndarray, labels: dict[str, list[str]]) -> str:
+    at, columns = np.flatnonzero(chosen), list(labels.values())
+    shown = [" / ".join(column[i] for column in columns) or str(i) for i in at[:_SHOWN]]
+    return ", ".join(shown) + (f" and {at.size - _SHOWN} more" if at.size > _SHOWN else "")

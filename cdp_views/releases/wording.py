@@ -34,10 +34,10 @@ def guarantee(invariant: Invariant, neighbours: Neighbours, *, epsilon: float, d
         f"The totals listed as invariants are published exactly as counted{so}: this is not "
         "protected, and what it gives away is not part of epsilon."
     )
-    untouched = _untouched(invariant, neighbours)
-    if untouched:
+    count = int(np.count_nonzero(untouched(invariant, neighbours)))
+    if count:
         text += (
-            f" No such unit changes {untouched} of the cells that have noise, as no record can "
+            f" No such unit changes {count} of the cells that have noise, as no record can "
             "move to or from them without changing a total: the guarantee does not speak of them."
         )
     return text
@@ -98,12 +98,13 @@ def stated(neighbours: Neighbours) -> dict[str, Any]:
     return {"kind": type(neighbours).__name__} | unit
 
 
-def _untouched(invariant: Invariant, neighbours: Neighbours) -> int:
+def untouched(invariant: Invariant, neighbours: Neighbours) -> np.ndarray:
+    """Which cells have noise and are changed by no unit of privacy: nothing is promised of them."""
     touched = np.asarray(invariant.determined, dtype=bool).copy()
     if isinstance(neighbours, Relocations):
         touched[neighbours.cells] = True
     elif isinstance(neighbours, Differences):
         touched[neighbours.matrix.indices] = True
     else:
-        return 0
-    return int(np.count_nonzero(~touched))
+        touched[:] = True
+    return ~touched

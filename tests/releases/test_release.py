@@ -184,6 +184,16 @@ def test_determined_cells_stop_the_release_unless_accepted(make):
     assert "so is every cell that they determine (1 of 8)" in made.metadata["guarantee"]
 
 
+def test_cells_that_no_unit_of_privacy_changes_stop_it_too(make):
+    """With weights 1, 2, 3 no record can move inside a group: noise, and nothing promised."""
+    inv = cdp.totals(["x"] * 4 + ["y"] * 4, weights=[1, 1, 2, 3, 1, 1, 1, 1])
+    given = {"invariant": inv, "neighbours": cdp.relocations(inv), "names": list("abcdefgh")}
+    with pytest.raises(ValueError, match=r"changes 2 of 8 cells in no case.*: c / x, d / x\. Give"):
+        make(**given)
+    made = make(**given, accept_exact=True)
+    assert "No such unit changes 2 of the cells that have noise" in made.metadata["guarantee"]
+
+
 def test_a_delta_above_one_over_the_records_is_noted(make):
     with pytest.warns(UserWarning, match=r"above 1 / \(sum of the counts\)"):
         make(delta=0.01)
