@@ -281,6 +281,17 @@ def study(
 
     Every combination of what the TOML file lists is measured; what cannot be had is skipped with
     its reason. Each finished point is kept, so that a run that was ended goes on. Releases nothing.
+
+    \b
+    epsilon = [0.5, 1, 2]
+    delta = 1e-6
+    views = ["conditioned", "imaged", "max-entropy", "raked"]
+    noises = ["normal", "laplace"]
+    [tables.mine]
+    source = "table.csv"
+    count = "persons"
+    [invariants]
+    state = ["state"]
     """
     from cdp_views.cli.study import Request, run
 

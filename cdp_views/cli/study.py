@@ -95,5 +95,8 @@ def _relative(workloads: "xr.Dataset", mark: str) -> None:
             break
         budget = str(label).split(f"{view}, ", 1)[1]
         figures = "".join(f"{100 * value:>10.3g}%" for value in margins.values[i])
-        print(f"{noise:8} {view:14} {budget:22}{figures}")
+        estimated = str(shown["error_kind"].values[i]) == "estimate"
+        print(f"{noise:8} {view:14} {budget:22}{figures}" + " ≈" * estimated)
+    if (shown["error_kind"].values == "estimate").any():
+        print("≈ estimated from draws: the standard errors in study.nc tell what differs in truth.")
     print()

@@ -285,10 +285,11 @@ class Ledger:
         if accounts.fits(prices, self.epsilon, self.delta):
             return
         rest = accounts.left(prices[:-1], self.epsilon, self.delta)
+        way = "Release with a smaller budget." if rest.epsilon > 0 else "No further release fits."
         raise ValueError(
             f"`{self.path}` has {_amount(rest, self.delta)} left of epsilon {self.epsilon:g}, "
             f"delta {self.delta:g}; this release costs epsilon {cost.price.epsilon:g}, delta "
-            f"{cost.price.delta:g}. Nothing was spent. Release with a smaller budget."
+            f"{cost.price.delta:g}. Nothing was spent. {way}"
         )
 
     def _sentence(self, prices: list[Price], cost: Cost, added: int) -> str:
@@ -330,7 +331,8 @@ class Ledger:
     def _reading(self) -> Iterator[sqlite3.Connection]:
         if not self.path.is_file():
             raise FileNotFoundError(
-                f"`{self.path}` is not there. Create it: cdp.Ledger.create(path, epsilon=, delta=)."
+                f"`{self.path}` is not there. Create it: cdp.Ledger.create(path, epsilon=, delta=), or "
+                "cdp-views ledger new."
             )
         where = f"{self.path.resolve().as_uri()}?mode=rw"
         try:

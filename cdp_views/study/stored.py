@@ -135,7 +135,8 @@ class Store:
         if held.get("plan") != plan and (about.parent / RESULT).exists() and not overwrite:
             raise ValueError(
                 f"{about.parent} holds the result of another study. Name another folder, or "
-                "overwrite it: finished points that both share are used again."
+                "overwrite it (overwrite=True, --overwrite): finished points that both share are "
+                "used again."
             )
 
 

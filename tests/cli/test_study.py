@@ -41,6 +41,8 @@ def test_a_study_end_to_end(command, plan, tmp_path):
         and "(1, 1e-06)-DP" in stdout
         and f"wrote {out / 'study.nc'}" in stdout
     )
+    marked = [line.split()[0] for line in stdout.splitlines() if line.endswith("≈")]
+    assert marked == ["laplace"] and "≈ estimated from draws" in stdout
     lines = stdout.splitlines()
     assert "812345" not in stdout and max(map(len, lines[:-1])) <= 120
     tree = cdp.read_study(out)
