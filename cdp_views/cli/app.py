@@ -292,7 +292,7 @@ def study(
     count = "persons"
     [invariants]
     state = ["state"]
-    """
+    """  # noqa: D301 (the sign itself tells click to keep the lines)
     from cdp_views.cli.study import Request, run
 
     run(Request(plan=plan, out=out, workers=workers, overwrite=overwrite))

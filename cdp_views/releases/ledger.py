@@ -331,8 +331,8 @@ class Ledger:
     def _reading(self) -> Iterator[sqlite3.Connection]:
         if not self.path.is_file():
             raise FileNotFoundError(
-                f"`{self.path}` is not there. Create it: cdp.Ledger.create(path, epsilon=, delta=), or "
-                "cdp-views ledger new."
+                f"`{self.path}` is not there. Create it: cdp.Ledger.create(path, epsilon=, "
+                "delta=), or cdp-views ledger new."
             )
         where = f"{self.path.resolve().as_uri()}?mode=rw"
         try:
