@@ -50,8 +50,9 @@ def test_the_price_of_bounds(view):
     v = np.array([1.0, 0, -1, 0])
     with pytest.raises(UnsupportedError, match="name the differences"):
         cdp.privacy_loss(view, cdp.relocations(INV))
-    loss = cdp.privacy_loss(view, cdp.differences(v))
     plain = 1 / SCALE[0] + 1 / SCALE[2]
+    assert cdp.privacy_loss(view, cdp.differences(v)).pure_epsilon == 2 * plain  # of every table
+    loss = cdp.privacy_loss(view, cdp.differences(v), table="this")
     worst = plain + max(
         abs(np.log(exact(LOC)[2] / exact(LOC + (s * v).astype(int))[2]))
         for s in (1, -1)
