@@ -139,7 +139,7 @@ def release(
     known = _structural(zeros, counts, invariant)
     if not accept_exact:
         _refuse_determined(np.asarray(invariant.determined, dtype=bool) & ~known, labels)
-        if isinstance(neighbours, Relocations):
+        if same_cells and isinstance(neighbours, Relocations):
             _refuse_unprotected(untouched(invariant, neighbours), labels)
     if delta * counts.sum() > 1:
         warnings.warn(
