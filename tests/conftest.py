@@ -1,8 +1,12 @@
 """What all tests share: the CPU, hypothesis without deadlines, a typed key, both precisions."""
 
 import gc
+import html
+import json
 import os
+import re
 import shutil
+import subprocess
 import tempfile
 
 import pytest
@@ -64,3 +68,24 @@ def precision(request):
 
     with jax.enable_x64(request.param):
         yield jnp.float64 if request.param else jnp.float32
+
+
+@pytest.fixture
+def in_browser(tmp_path):
+    """(page, probe) ↦ what the probe, a script, leaves in the page's body as JSON."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("needs chromium (Debian: apt-get install chromium)")
+
+    def run(page: str, probe: str):
+        path = tmp_path / "page.html"
+        path.write_text(page.replace("</head>", probe + "</head>"), encoding="utf-8")
+        answer = subprocess.run(
+            [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", path.as_uri()],
+            capture_output=True, text=True, check=True, timeout=120,
+        )  # fmt: skip
+        body = re.search(r"<body>(.*?)</body>", answer.stdout, re.S)
+        assert body is not None
+        return json.loads(html.unescape(body[1]))
+
+    return run

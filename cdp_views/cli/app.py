@@ -8,6 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from cdp_views.cli._help import print_help
 from cdp_views.cli.ledger import app as ledger_app
 from cdp_views.cli.release_command import EPILOG, release
 
@@ -33,12 +34,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _print_help(context: typer.Context, wanted: bool) -> None:
-    if wanted:
-        print(context.get_help())
-        raise typer.Exit
-
-
 @app.callback()
 def _group(
     version: Annotated[  # the callback does it all
@@ -52,7 +47,7 @@ def _group(
     wanted: Annotated[
         bool,
         typer.Option(
-            "--help", help="Show this message and exit.", callback=_print_help, is_eager=True
+            "--help", help="Show this message and exit.", callback=print_help, is_eager=True
         ),
     ] = False,
 ) -> None:

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from cdp_views.cli._help import print_help
+
 app = typer.Typer(
     help="The budget of one table: create it, or see what was spent.",
     no_args_is_help=True,
@@ -13,18 +15,12 @@ app = typer.Typer(
 )
 
 
-def _print_help(context: typer.Context, wanted: bool) -> None:
-    if wanted:
-        print(context.get_help())
-        raise typer.Exit
-
-
 @app.callback()
 def _group(
     wanted: Annotated[
         bool,
         typer.Option(
-            "--help", help="Show this message and exit.", callback=_print_help, is_eager=True
+            "--help", help="Show this message and exit.", callback=print_help, is_eager=True
         ),
     ] = False,
 ) -> None:

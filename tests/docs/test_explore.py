@@ -104,19 +104,8 @@ addEventListener("load", () => {
 
 
 @pytest.mark.slow
-def test_controls_work_in_a_browser(tmp_path):
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        pytest.skip("needs chromium (Debian: apt-get install chromium)")
-    page = tmp_path / "page.html"
-    page.write_text(PAGE.read_text().replace("</head>", PROBE + "</head>"))
-    answer = subprocess.run(
-        [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", page.as_uri()],
-        capture_output=True, text=True, check=True, timeout=120,
-    )  # fmt: skip
-    body = re.search(r"<body>(.*?)</body>", answer.stdout, re.S)
-    assert body is not None
-    found = json.loads(body[1])
+def test_controls_work_in_a_browser(in_browser):
+    found = in_browser(PAGE.read_text(encoding="utf-8"), PROBE)
     updated, kept, pure, guess, alike, unequal, attack, broken = found["said"]
     assert found["outside"] == []
     assert "standard deviation is 1." in updated
