@@ -1,8 +1,6 @@
 """One self-contained HTML page of a comparison: it opens offline and says how it was made."""
 
 import html
-import importlib.resources
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -15,6 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from cdp_views.report.rows import percent, records
+from cdp_views.report.template import as_data, fill, listed
 
 MEASURES = {
     "mean_sd": "standard deviation of a cell, mean over the cells",
@@ -79,16 +78,15 @@ def comparison_page(
         else '<p class="banner">CONFIDENTIAL: relative errors by size depend on the true counts. '
         "Do not publish this page.</p>",
         "QUESTION": _question(table, dataset),
-        "VERDICT": _list(sentences.get("verdict", ())),
-        "NOTES": _aside("Published exactly, not protected", [_listed(sentences["determined"])])
+        "VERDICT": listed(sentences.get("verdict", ())),
+        "NOTES": _aside("Published exactly, not protected", [_named(sentences["determined"])])
         * bool(sentences.get("determined"))
         + _aside("Before you use these numbers", sentences.get("notes", ())),
         "TABLE": _table(rows),
         "RERUN": _rerun(command),
-        "DATA": json.dumps(data, allow_nan=False, separators=(",", ":")).replace("</", "<\\/"),
+        "DATA": as_data(data),
     }
-    template = (importlib.resources.files("cdp_views.report") / "page.html").read_text("utf-8")
-    return re.sub(r"\{\{([A-Z]+)\}\}", lambda found: parts[found[1]], template)
+    return fill("page.html", parts)
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,15 +162,11 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _list(items: Sequence[str]) -> str:
-    return "<ul>" + "".join(f"<li>{html.escape(item)}</li>" for item in items) + "</ul>"
-
-
 def _aside(title: str, items: Sequence[str]) -> str:
-    return f"<h3>{html.escape(title)}</h3>{_list(items)}" if items else ""
+    return f"<h3>{html.escape(title)}</h3>{listed(items)}" if items else ""
 
 
-def _listed(names: Sequence[str], most: int = 40) -> str:
+def _named(names: Sequence[str], most: int = 40) -> str:
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
