@@ -65,7 +65,7 @@ class Request:
             if getattr(self, option) is not None:
                 typed += [f"--{option}", str(getattr(self, option))]
         typed += ["--tables", str(self.tables), "--seed", str(self.seed), "--out", "DIR"]
-        return shlex.join([*typed, *(["--public"] if self.public else [])])
+        return shlex.join([*typed, *(["--public"] if self.public and self.table else [])])
 
 
 def run(request: Request) -> None:
@@ -155,6 +155,7 @@ def _input(request: Request) -> tuple[Request, "pd.DataFrame", dict[str, np.ndar
             count=request.count or "popamerindian",
             within=request.within or ("state",),
             names=request.names or "county",
+            public=True,  # a published census
         )
         if request.scales is None and request.count != "poptotal":
             # Larger counties bear larger noise: the total population is published anyway.

@@ -83,7 +83,7 @@ class Feasibility:
                 "undecided": "Undecided: too close to the boundary, or to rounding, for a proof.",
                 "infeasible": "Infeasible: no noise of these standard deviations keeps the totals.",
             }[self.state],
-            f"  balance of the tightest of {many} totals: {_tightest(self):+.4g} (below 0: none)",
+            f"  balance of the tightest of {many} totals{_tightest(self)} (below 0: none)",
             f"  largest rank of a solution: {self.maximal_rank} of {self.invariant.n}",
         ]
         if self.leverage is not None:
@@ -142,8 +142,20 @@ def balance(inv: Invariant, scale: Any) -> Feasibility:
     return Feasibility(inv, sigma, _margins(rows), leverage, cuts, solution)
 
 
-def _tightest(answer: Feasibility) -> float:
-    return float(np.min(answer.margin, initial=np.inf))
+def _tightest(answer: Feasibility) -> str:
+    """Its name and margin, and the cell that the others must outweigh."""
+    if not answer.margin.size:
+        return ""
+    at, names = int(np.argmin(answer.margin)), answer.invariant.names
+    rows = sparse.csr_array(answer.invariant.matrix)
+    row = slice(rows.indptr[at], rows.indptr[at + 1])
+    cells, size = rows.indices[row], np.abs(rows.data[row]) * answer.scale[rows.indices[row]]
+    name = f"number {at}" if names is None else repr(str(names[at]))
+    largest = int(np.argmax(size))
+    return (
+        f", {name}: {answer.margin[at]:+.4g}; its cell {cells[largest]} has |weight| scale "
+        f"{size[largest]:.4g}, the others {size.sum() - size[largest]:.4g}"
+    )
 
 
 def _margins(rows: sparse.csr_array) -> np.ndarray:

@@ -16,6 +16,9 @@ def posterior_figure(
 ) -> "Figure":
     """Posterior mean and 90 % interval of each cell beside its released count, by size.
 
+    Above as counts; below less the released count, where intervals are seen that are small beside
+    the counts.
+
     Args:
         summary: one row a cell, columns `mean`, `eti90_lower`, `eti90_upper`, counts.
         released: (n,) counts.
@@ -45,24 +48,27 @@ def posterior_figure(
             order = order[np.sort(np.argsort(gap, kind="stable")[:_MOST])]
             what = f"the {_MOST} of {summary.shape[0]} cells nearest the threshold"
     chosen, seen = summary.iloc[order], np.asarray(released)[order]
-    figure = Figure(figsize=(9.0, 4.2), layout="constrained")
-    ax = figure.add_subplot()
+    figure = Figure(figsize=(9.0, 6.4), layout="constrained")
+    above, below = figure.subplots(2, sharex=True, height_ratios=(3, 2))
     at = np.arange(order.size)
-    ax.vlines(
-        at, chosen["eti90_lower"], chosen["eti90_upper"], color="#0072B2", alpha=0.45, linewidth=2.5
-    )
-    ax.plot(at, chosen["mean"], "o", color="#0072B2", markersize=4, label="posterior mean and 90 %")
-    ax.plot(at, seen, "x", color="#D55E00", markersize=4, label="released")
+    for ax, zero in ((above, np.zeros_like(seen, dtype=float)), (below, seen)):
+        low, high = chosen["eti90_lower"] - zero, chosen["eti90_upper"] - zero
+        ax.vlines(at, low, high, color="#0072B2", alpha=0.45, linewidth=2.5)
+        ax.plot(at, chosen["mean"] - zero, "o", color="#0072B2", markersize=4)
+        ax.plot(at, seen - zero, "x", color="#D55E00", markersize=4)
+        ax.spines[["top", "right"]].set_visible(False)
+    above.lines[0].set_label("posterior mean and 90 %")
+    above.lines[1].set_label("released")
     if threshold is not None:
-        ax.axhline(threshold, color="0.3", linewidth=0.9, label=f"threshold {threshold:,g}")
+        above.axhline(threshold, color="0.3", linewidth=0.9, label=f"threshold {threshold:,g}")
     if np.max(np.abs(seen)) > 50 * np.median(np.abs(seen)):
-        ax.set_yscale("symlog", linthresh=max(float(np.median(np.abs(seen))), 1.0))
+        above.set_yscale("symlog", linthresh=max(float(np.median(np.abs(seen))), 1.0))
     if order.size <= 40:
         names = [str(name).partition("[")[2].rstrip("]") for name in chosen.index]
-        ax.set_xticks(at, names, rotation=90, fontsize=7)
+        below.set_xticks(at, names, rotation=90, fontsize=7)
     else:
-        ax.set_xticks([])
-    ax.set(xlabel=f"{what}, by posterior mean", ylabel="count")
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False)
+        below.set_xticks([])
+    above.set(ylabel="count")
+    below.set(xlabel=f"{what}, by posterior mean", ylabel="count less released")
+    above.legend(frameon=False)
     return figure
