@@ -312,8 +312,9 @@ class ConditionedWithin(dist.Distribution):
         """Of every cell: that without bounds, and once more where bounds hold it (n,)."""
         if self.mixing is None:
             raise _checks.UnsupportedError(
-                "`loss` of any relocation of normal noise depends on the table within bounds. Name "
-                "the differences(V) to try, or use Laplace noise."
+                "`loss` of any relocation of normal noise depends on the table within bounds. Use "
+                'Laplace noise, or name differences(V) and ask for table="this" without key=: no '
+                "guarantee, and as confidential as the table."
             )
         return self.flat.exposure * np.where(giving.held(self), 2.0, 1.0)
 
