@@ -3,10 +3,14 @@
 import numpy as np
 from scipy import sparse
 
+from cdp_views._segments import Segments
 from cdp_views.invariants import Invariant
 from cdp_views.noise import masses
 from cdp_views.precision.given_totals import GivenTotals
+from cdp_views.precision.whole_splits import Splits
 from cdp_views.precision.whole_sums import Mass
+from cdp_views.releases import blocks
+from cdp_views.releases.blocks import splits_of
 from cdp_views.releases.secret import Secret
 from cdp_views.releases.threefry import uniform
 
@@ -25,11 +29,32 @@ def draw_whole(
 
     Args: as `drawing.draw`.
     """
+    groups = invariant.plain_groups
+    if groups is not None and (np.ndim(scale) == 0 or np.all(scale == scale.flat[0])):
+        return _equal(secret, ids, view, splits_of(noise, float(np.ravel(scale)[0])), groups)
     scales, which = np.unique(np.broadcast_to(scale, (invariant.n,)), return_inverse=True)
     laws = [Mass(*masses(noise, float(s))) for s in scales]
     if view == "conditioned":
         return _given(secret, ids, GivenTotals(invariant.matrix, which, laws))
     return _imaged(secret, ids, which, laws, invariant)
+
+
+def _equal(
+    secret: Secret, ids: np.ndarray, view: str, splits: Splits, groups: Segments
+) -> np.ndarray:
+    """Cells of one law under disjoint totals: see `blocks`."""
+    labels, sizes = np.asarray(groups.labels), np.asarray(groups.sizes, dtype=np.int64)
+    draw = blocks.conditioned if view == "conditioned" else blocks.imaged
+    if groups.width is not None:  # group after group already
+        return draw(secret, ids, sizes, splits)
+    order = np.argsort(labels, kind="stable")
+    member = order[: int(sizes.sum())]
+    x = np.empty(labels.size, dtype=np.int64)
+    if member.size:
+        x[member] = draw(secret, ids[:, member], sizes, splits)
+    free = order[member.size :]
+    x[free] = blocks.independent(secret, ids[:, free], splits)
+    return x
 
 
 def _imaged(

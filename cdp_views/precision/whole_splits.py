@@ -1,0 +1,212 @@
+"""Equal whole-number cells given their sum: the laws by which a sum is split into two parts."""
+
+from collections.abc import Callable
+from typing import final
+
+import numpy as np
+from scipy.signal import fftconvolve
+
+from cdp_views.precision.whole_guides import Guide
+from cdp_views.precision.whole_sums import Mass
+
+BLOCK = 16  # cells that are split by tables; larger sums by rejection
+_ENTRIES = 2**21  # of one table; beyond, rejection does its work
+_RARE = 5e-5  # the chance of a sum that is not in a table
+_SMALL = 1e-24  # masses left out of a table, relative to the largest of their row
+_DIRECT = 2 * 10**5  # multiplications up to which a convolution is done term by term
+_NOISE = 1e-15  # of an FFT, relative to the largest mass
+_TAIL = 1e-40  # masses kept of a sum, relative to its largest
+
+Bits = Callable[[np.ndarray, int], np.ndarray]
+"""(which of the nodes, (j,) indices; the try) ↦ (4, j) words of random bits, uint64."""
+
+
+def left_of(n: int) -> int:
+    """How many of n cells make the first part: halves in a block, else the largest power of 2."""
+    return n // 2 if n <= BLOCK else 1 << (n - 1).bit_length() - 1
+
+
+@final
+class Splits:
+    """The law of a part's sum, given that of the whole: P(x) ∝ f_l(x) f_{n−l}(t − x).
+
+    f_m is the mass of the sum of m independent cells of one symmetric, log-concave mass f.
+
+    **Tables** for n ≤ 16, shared by all groups: inversion, see `Guide`. Discrete normal cells
+    (`quadratic`) need n rows only: adding k to each of n cells changes all probabilities given
+    their sum alike, so that the law at t + nk is that at t, moved. Of others there is a row for
+    |t| = 0, 1, … up to what is exceeded with probability 5e-5.
+
+    **Rejection** for all else. The law is log-concave, hence with mode m and p = P(m)
+    P(x) ≤ p min(1, e^{1 − p|x − m|}): X = m ± round(Y/p) is kept with probability
+    P(X)/(p min(1, e^{w − Y})), w = 1 + p/2, Y uniform on [0, w] with probability w/(1 + w) and else
+    w plus an exponential. 4 + p tries on average, whatever the scale.
+
+    Args:
+        mass: of one cell, symmetric around 0.
+        quadratic: whether −log f is a quadratic of the whole numbers.
+
+    Reference: Devroye 1987, "A simple generator for discrete log-concave distributions".
+    """
+
+    def __init__(self, mass: Mass, *, quadratic: bool) -> None:
+        self._quadratic = quadratic
+        self._masses: dict[int, Mass] = {1: _trimmed(mass)}
+        self._tables: dict[int, Guide | None] = {}
+        self._rows: dict[int, int] = {}
+        self._flat = np.zeros(0)
+        self._at: dict[int, int] = {}
+
+    def mass(self, n: int) -> Mass:
+        """Of the sum of n cells."""
+        found = self._masses.get(n)
+        if found is None:
+            left = left_of(n)
+            found = self._masses[n] = _convolved(self.mass(left), self.mass(n - left))
+        return found
+
+    def single(self) -> Guide:
+        """One cell, in a table of one row."""
+        if 1 not in self._tables:
+            mass = self._masses[1]
+            self._tables[1] = Guide(mass.p[None], np.array([mass.low]))
+        found = self._tables[1]
+        assert found is not None
+        return found
+
+    def split(self, n: int, total: np.ndarray, words: np.ndarray, bits: Bits) -> np.ndarray:
+        """The first part's sum (m,), of n ≤ 16 cells with sums `total` (m,).
+
+        Args:
+            words: (m,) uint64, one for each; those not in a table are drawn by `bits` instead.
+        """
+        if n not in self._tables:
+            self._tables[n] = self._table(n)
+        table, left = self._tables[n], left_of(n)
+        if table is None:
+            return self.reject(np.full(total.size, n), total, bits)
+        if self._quadratic:
+            turns, row = np.divmod(total, n)
+            return table.draw(row, words) + left * turns
+        size = np.abs(total)
+        known = size < self._rows[n]
+        if known.all():
+            return np.where(total < 0, -1, 1) * table.draw(size, words)
+        part = np.empty_like(total)
+        part[known] = np.where(total[known] < 0, -1, 1) * table.draw(size[known], words[known])
+        rare = np.flatnonzero(~known)
+        part[rare] = self.reject(
+            np.full(rare.size, n), total[rare], lambda which, tries: bits(rare[which], tries)
+        )
+        return part
+
+    def reject(self, n: np.ndarray, total: np.ndarray, bits: Bits) -> np.ndarray:
+        """The first part's sum (m,), of n (m,) cells with sums `total` (m,), of any sizes."""
+        sizes, kind = np.unique(n, return_inverse=True)
+        lefts = np.array([left_of(int(s)) for s in sizes])
+        one, two = self._laws(lefts)[kind].T, self._laws(sizes - lefts)[kind].T
+        whole = self._laws(sizes)[kind].T
+        low = np.maximum(one[1], total - two[2])
+        high = np.minimum(one[2], total - two[1])
+        mode = self._mode(one, two, total, low, high)
+        peak = self._both(one, two, total, mode)
+        p = peak / np.maximum(self._value(whole, total), peak)
+        part = mode.copy()
+        waiting, tries = np.flatnonzero(low < high), 0
+        while waiting.size:
+            words = bits(waiting, tries)
+            u, v, e = (_uniform(words[i]) for i in (0, 1, 2))
+            chance = p[waiting]
+            w = 1 + chance / 2
+            y = np.where(u < w / (1 + w), v * w, w - np.log(v)) / chance
+            x = mode[waiting] + np.where(words[3] >> np.uint64(63), -1, 1) * np.rint(y).astype(int)
+            inside = (x >= low[waiting]) & (x <= high[waiting])
+            there = np.where(inside, x, mode[waiting])
+            own = tuple(a[:, waiting] for a in (one, two))
+            ratio = self._both(*own, total[waiting], there) / peak[waiting]
+            kept = inside & (e * np.minimum(1.0, np.exp(w - chance * y)) <= ratio)
+            part[waiting[kept]] = x[kept]
+            waiting, tries = waiting[~kept], tries + 1
+        return part
+
+    def _mode(
+        self,
+        one: np.ndarray,
+        two: np.ndarray,
+        total: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+    ) -> np.ndarray:
+        """The largest x at which the law does not fall, by bisection."""
+        low, high = low.copy(), high.copy()
+        while np.any(low < high):
+            middle = low + (high - low + 1) // 2
+            rises = self._both(one, two, total, middle) >= self._both(one, two, total, middle - 1)
+            low, high = np.where(rises, middle, low), np.where(rises, high, middle - 1)
+        return low
+
+    def _both(
+        self, one: np.ndarray, two: np.ndarray, total: np.ndarray, x: np.ndarray
+    ) -> np.ndarray:
+        return self._value(one, x) * self._value(two, total - x)
+
+    def _value(self, law: np.ndarray, x: np.ndarray) -> np.ndarray:
+        begin, low, high = law
+        inside = (x >= low) & (x <= high)
+        return np.where(inside, self._flat[begin + np.where(inside, x - low, 0)], 0.0)
+
+    def _laws(self, sizes: np.ndarray) -> np.ndarray:
+        """(j, 3): where the masses of these sums begin in one flat array, their lowest, highest."""
+        fresh = [n for n in np.unique(sizes).tolist() if n not in self._at]
+        if fresh:
+            masses, end = [self.mass(n) for n in fresh], self._flat.size
+            for n, mass in zip(fresh, masses, strict=True):
+                self._at[n], end = end, end + mass.p.size
+            self._flat = np.concatenate([self._flat, *(mass.p for mass in masses)])
+        found = [(self._at[n], self.mass(n).low, self.mass(n).high) for n in sizes.tolist()]
+        return np.array(found, dtype=np.int64).reshape(-1, 3)
+
+    def _table(self, n: int) -> Guide | None:
+        left, whole = left_of(n), self.mass(n)
+        one, two = self.mass(left), self.mass(n - left)
+        if self._quadratic:
+            rows = n
+        else:
+            beyond = np.cumsum(whole.p[::-1])[::-1][-whole.low :] / whole.p.sum()
+            rows = max(int(np.searchsorted(-beyond, -_RARE / 2)), 1)
+        width = one.p.size + rows
+        if rows * one.p.size > 32 * _ENTRIES:
+            return None
+        total = np.arange(rows)
+        centre = left * total // n
+        reach = np.arange(-width, width + 1)
+        kept = np.zeros(reach.size, dtype=bool)
+        for t in (0, rows - 1):  # the widest rows
+            p = one.at(centre[t] + reach) * two.at(t - centre[t] - reach)
+            kept |= p > _SMALL * p.max()
+        reach = reach[kept.argmax() : kept.size - kept[::-1].argmax()]
+        if rows * reach.size > _ENTRIES:
+            return None
+        x = centre[:, None] + reach
+        p = one.at(x) * two.at(total[:, None] - x)
+        self._rows[n] = rows
+        return Guide(p, centre + reach[0])
+
+
+def _trimmed(mass: Mass) -> Mass:
+    kept = np.flatnonzero(mass.p > _TAIL * mass.p.max())
+    return Mass(mass.low + int(kept[0]), mass.p[kept[0] : kept[-1] + 1] / mass.p.sum())
+
+
+def _convolved(a: Mass, b: Mass) -> Mass:
+    if a.p.size * b.p.size <= _DIRECT:
+        p = np.convolve(a.p, b.p)
+    else:
+        p = fftconvolve(a.p, b.p)
+        p[p < _NOISE * p.max()] = 0.0
+    return _trimmed(Mass(a.low + b.low, p))
+
+
+def _uniform(words: np.ndarray) -> np.ndarray:
+    """Strictly between 0 and 1, on the odd multiples of 2⁻⁵³."""
+    return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52

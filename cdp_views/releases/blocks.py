@@ -1,0 +1,164 @@
+"""Whole noise of equal cells under disjoint totals, for all groups at once.
+
+Cells of a group, in the order of the table, make blocks of 16 and a last one of what is left. Bits
+belong to the id of a block's first cell, four words a round, so that a group has its noise in
+whatever part of the table it lies. (A call to the generator for each cell, or a loop over groups,
+would take ten times as long.)
+"""
+
+from functools import lru_cache
+
+import numpy as np
+
+from cdp_views.noise import masses
+from cdp_views.precision.whole_splits import BLOCK, Splits, left_of
+from cdp_views.precision.whole_sums import Mass
+from cdp_views.releases.secret import Secret
+
+SPLIT, RARE, ABOVE, CELL, ORDER, LOOSE = 32, 33, 34, 35, 36, 37  # purposes of the bits
+_CHUNK = 2**14  # blocks at a time, so that what is worked on stays in the processor's cache
+
+
+@lru_cache(maxsize=4)
+def splits_of(noise: str, scale: float) -> Splits:
+    """The tables of a noise, made once by each process."""
+    return Splits(Mass(*masses(noise, scale)), quadratic=noise == "discrete-normal")
+
+
+def conditioned(secret: Secret, ids: np.ndarray, sizes: np.ndarray, splits: Splits) -> np.ndarray:
+    """Noise (n,) given that each group's sum is 0.
+
+    Args:
+        secret: of the release.
+        ids: (2, n), of the cells, group after group.
+        sizes: (groups,) how many cells each has.
+        splits: of the noise.
+    """
+    starts = np.cumsum(sizes) - sizes
+    first, width, total = _above(secret, ids, starts, sizes, splits)
+    out = np.empty(ids.shape[1], dtype=np.int64)
+    for size in np.unique(width).tolist():
+        chosen = np.flatnonzero(width == size)
+        for begin in range(0, chosen.size, _CHUNK):
+            own = chosen[begin : begin + _CHUNK]
+            block = _Block(secret, np.take(ids, first[own], axis=1), splits, size)
+            cells = block.cells(total[own])
+            _put(out, cells, first[own])
+    return out
+
+
+def _put(out: np.ndarray, cells: np.ndarray, first: np.ndarray) -> None:
+    """Cells (size, m) of blocks that begin at `first`, into their places."""
+    size, m = cells.shape
+    if first[-1] - first[0] == size * (m - 1):  # one after the other
+        out[first[0] : first[0] + size * m].reshape(m, size)[:] = cells.T
+    else:
+        out[first + np.arange(size)[:, None]] = cells
+
+
+def _above(
+    secret: Secret, ids: np.ndarray, starts: np.ndarray, sizes: np.ndarray, splits: Splits
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The blocks of all groups: where each begins, its size and the sum of its noise."""
+    small = sizes <= BLOCK
+    done = [(starts[small], sizes[small], np.zeros(np.count_nonzero(small), np.int64))]
+    start, size = starts[~small], sizes[~small]
+    total = np.zeros(start.size, dtype=np.int64)
+    while start.size:
+        names = ids[:, start]
+
+        def bits(which: np.ndarray, tries: int, names=names, size=size) -> np.ndarray:
+            rounds = size[which].astype(np.uint64) + (np.uint64(tries) << np.uint64(32))
+            return secret.words(names[:, which], ABOVE, rounds)
+
+        left = splits.reject(size, total, bits)
+        power = 1 << np.ceil(np.log2(size)).astype(np.int64) - 1
+        start = np.concatenate([start, start + power])
+        total = np.concatenate([left, total - left])
+        size = np.concatenate([power, size - power])
+        small = size <= BLOCK
+        done.append((start[small], size[small], total[small]))
+        start, size, total = start[~small], size[~small], total[~small]
+    first, width, sums = (np.concatenate(parts) for parts in zip(*done, strict=True))
+    order = slice(None) if len(done) == 1 else np.argsort(first)
+    return first[order], width[order], sums[order]
+
+
+class _Block:
+    """Blocks of one size, drawn together: a tree of sums, its nodes numbered as they come."""
+
+    def __init__(self, secret: Secret, ids: np.ndarray, splits: Splits, size: int) -> None:
+        self._secret, self._ids, self._splits = secret, ids, splits
+        rounds = -(-(size - 1) // 4)
+        words = [secret.words(ids, SPLIT, r) for r in range(rounds)]
+        self._words = [word for four in words for word in four]
+        self._node = 0
+        self._out = np.empty((size, ids.shape[1]), dtype=np.int64)
+
+    def cells(self, total: np.ndarray) -> np.ndarray:
+        """(size, m) cells with these sums (m,)."""
+        self._fill(0, len(self._out), total)
+        return self._out
+
+    def _fill(self, begin: int, n: int, total: np.ndarray) -> None:
+        if n == 1:
+            self._out[begin] = total
+            return
+        node, left = self._node, left_of(n)
+        self._node += 1
+
+        def bits(which: np.ndarray, tries: int) -> np.ndarray:
+            return self._secret.words(self._ids[:, which], RARE, node + (tries << 8))
+
+        part = self._splits.split(n, total, self._words[node], bits)
+        self._fill(begin, left, part)
+        self._fill(begin + left, n - left, total - part)
+
+
+def independent(
+    secret: Secret, ids: np.ndarray, splits: Splits, purpose: int = LOOSE
+) -> np.ndarray:
+    """Noise (n,) of cells in no group."""
+    row = np.zeros(ids.shape[1], dtype=np.int64)
+    return splits.single().draw(row, secret.words(ids, purpose)[0])
+
+
+def imaged(secret: Secret, ids: np.ndarray, sizes: np.ndarray, splits: Splits) -> np.ndarray:
+    """Noise (n,) less its share of each group's residual, the rest by lot.
+
+    U − ⌊s/n⌋ of a group with sum s, and one less in s mod n of its cells, every choice of them
+    equally likely: those with the smallest words of 64 bits (equal ones have a chance of 2⁻⁶⁴).
+
+    Args: as `conditioned`.
+    """
+    n = ids.shape[1]
+    starts = np.cumsum(sizes) - sizes
+    u = splits.single().draw(np.zeros(n, np.int64), _words(secret, ids, starts, sizes, CELL))
+    residual = np.add.reduceat(u, starts)
+    lots = _words(secret, ids, starts, sizes, ORDER)
+    step, left = np.divmod(residual, sizes)
+    for size in np.unique(sizes).tolist():
+        chosen = np.flatnonzero(sizes == size)
+        each = max(_CHUNK * 8 // size, 1)
+        for begin in range(0, chosen.size, each):
+            own = chosen[begin : begin + each]
+            cells = starts[own][:, None] + np.arange(size)
+            mine = lots[cells]
+            ordered = np.sort(mine, axis=1)
+            edge = np.take_along_axis(ordered, left[own][:, None], axis=1)
+            u[cells] -= step[own][:, None] + (mine < edge)
+    return u
+
+
+def _words(
+    secret: Secret, ids: np.ndarray, starts: np.ndarray, sizes: np.ndarray, purpose: int
+) -> np.ndarray:
+    """A word for each cell (n,): four of them belong to the first of four cells of a group."""
+    parts = -(-sizes // 4)
+    if np.all(sizes == 4 * parts):
+        return secret.words(ids[:, ::4], purpose).T.reshape(-1)
+    lead = np.cumsum(parts) - parts
+    fours = np.repeat(starts - 4 * lead, parts) + 4 * np.arange(int(parts.sum()))
+    words = secret.words(np.take(ids, fours, axis=1), purpose).T.reshape(-1)
+    inside = np.arange(ids.shape[1]) - np.repeat(starts, sizes)
+    return words[4 * np.repeat(lead, sizes) + inside]
