@@ -9,7 +9,7 @@ from scipy.signal import fftconvolve
 from cdp_views.precision.whole_guides import Guide
 from cdp_views.precision.whole_sums import Mass
 
-BLOCK = 16  # cells that are split by tables; larger sums by rejection
+BLOCK = 64  # cells that are split by tables; larger sums by rejection
 _ENTRIES = 2**21  # of one table; beyond, rejection does its work
 _RARE = 5e-5  # the chance of a sum that is not in a table
 _SMALL = 1e-24  # masses left out of a table, relative to the largest of their row
@@ -17,12 +17,18 @@ _DIRECT = 2 * 10**5  # multiplications up to which a convolution is done term by
 _NOISE = 1e-15  # of an FFT, relative to the largest mass
 _TAIL = 1e-40  # masses kept of a sum, relative to its largest
 
-Bits = Callable[[np.ndarray, int], np.ndarray]
-"""(which of the nodes, (j,) indices; the try) ↦ (4, j) words of random bits, uint64."""
+_FEW = 4096  # nodes for which several tries are made at once …
+_AT_ONCE = 8  # … as a call to the generator costs as much as some thousand words
+
+Bits = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""(which of the nodes, (j,) indices; which try, (j,)) ↦ (4, j) words of random bits, uint64."""
 
 
 def left_of(n: int) -> int:
-    """How many of n cells make the first part: halves in a block, else the largest power of 2."""
+    """How many of n cells make the first part: halves in a block, else the largest power of 2.
+
+    Above a block n is a multiple of it: what is left over goes first, see `Splits.remainder`.
+    """
     return n // 2 if n <= BLOCK else 1 << (n - 1).bit_length() - 1
 
 
@@ -32,7 +38,7 @@ class Splits:
 
     f_m is the mass of the sum of m independent cells of one symmetric, log-concave mass f.
 
-    **Tables** for n ≤ 16, shared by all groups: inversion, see `Guide`. Discrete normal cells
+    **Tables** for n ≤ 64, shared by all groups: inversion, see `Guide`. Discrete normal cells
     (`quadratic`) need n rows only: adding k to each of n cells changes all probabilities given
     their sum alike, so that the law at t + nk is that at t, moved. Of others there is a row for
     |t| = 0, 1, … up to what is exceeded with probability 5e-5.
@@ -53,6 +59,7 @@ class Splits:
         self._quadratic = quadratic
         self._masses: dict[int, Mass] = {1: _trimmed(mass)}
         self._tables: dict[int, Guide | None] = {}
+        self._remainders: dict[int, Guide] = {}
         self._rows: dict[int, int] = {}
         self._flat = np.zeros(0)
         self._at: dict[int, int] = {}
@@ -74,8 +81,17 @@ class Splits:
         assert found is not None
         return found
 
+    def remainder(self, n: int, words: np.ndarray) -> np.ndarray:
+        """The sum (m,) of the first 64⌊n/64⌋ of n cells whose sum is 0, for as many words (m,)."""
+        found = self._remainders.get(n)
+        if found is None:
+            few, many = self.mass(n % BLOCK), self.mass(n - n % BLOCK)
+            x = np.arange(-few.high, -few.low + 1)
+            found = self._remainders[n] = Guide((many.at(x) * few.at(-x))[None], x[:1])
+        return found.draw(np.zeros(words.size, dtype=np.int64), words)
+
     def split(self, n: int, total: np.ndarray, words: np.ndarray, bits: Bits) -> np.ndarray:
-        """The first part's sum (m,), of n ≤ 16 cells with sums `total` (m,).
+        """The first part's sum (m,), of n ≤ 64 cells with sums `total` (m,).
 
         Args:
             words: (m,) uint64, one for each; those not in a table are drawn by `bits` instead.
@@ -101,32 +117,37 @@ class Splits:
         return part
 
     def reject(self, n: np.ndarray, total: np.ndarray, bits: Bits) -> np.ndarray:
-        """The first part's sum (m,), of n (m,) cells with sums `total` (m,), of any sizes."""
+        """The first part's sum (m,), of n (m,) cells with sums `total`, sizes as in `left_of`."""
         sizes, kind = np.unique(n, return_inverse=True)
         lefts = np.array([left_of(int(s)) for s in sizes])
         one, two = self._laws(lefts)[kind].T, self._laws(sizes - lefts)[kind].T
         whole = self._laws(sizes)[kind].T
         low = np.maximum(one[1], total - two[2])
         high = np.minimum(one[2], total - two[1])
-        mode = self._mode(one, two, total, low, high)
+        even = lefts[kind] * 2 == n
+        mode = total // 2  # of equal parts, by symmetry
+        if not even.all():
+            odd = np.flatnonzero(~even)
+            given = (a[..., odd] for a in (one, two, total, low, high))
+            mode[odd] = self._mode(*given)
         peak = self._both(one, two, total, mode)
         p = peak / np.maximum(self._value(whole, total), peak)
         part = mode.copy()
         waiting, tries = np.flatnonzero(low < high), 0
         while waiting.size:
-            words = bits(waiting, tries)
-            u, v, e = (_uniform(words[i]) for i in (0, 1, 2))
-            chance = p[waiting]
-            w = 1 + chance / 2
-            y = np.where(u < w / (1 + w), v * w, w - np.log(v)) / chance
-            x = mode[waiting] + np.where(words[3] >> np.uint64(63), -1, 1) * np.rint(y).astype(int)
-            inside = (x >= low[waiting]) & (x <= high[waiting])
-            there = np.where(inside, x, mode[waiting])
-            own = tuple(a[:, waiting] for a in (one, two))
-            ratio = self._both(*own, total[waiting], there) / peak[waiting]
-            kept = inside & (e * np.minimum(1.0, np.exp(w - chance * y)) <= ratio)
-            part[waiting[kept]] = x[kept]
-            waiting, tries = waiting[~kept], tries + 1
+            turns = 1 if waiting.size > _FEW else _AT_ONCE
+            which = np.tile(waiting, turns)
+            words = bits(which, tries + np.repeat(np.arange(turns), waiting.size))
+            x, y = _proposed(words, p[which])
+            x += mode[which]
+            own = (a[:, which] for a in (one, two))
+            ratio = self._both(*own, total[which], x) / peak[which]
+            kept = _uniform(words[2]) * np.exp(np.minimum(-y, 0.0)) <= ratio
+            kept, x = kept.reshape(turns, -1), x.reshape(turns, -1)
+            done = kept.any(axis=0)
+            first = kept.argmax(axis=0)
+            part[waiting[done]] = x[first[done], np.flatnonzero(done)]
+            waiting, tries = waiting[~done], tries + turns
         return part
 
     def _mode(
@@ -191,6 +212,14 @@ class Splits:
         p = one.at(x) * two.at(total[:, None] - x)
         self._rows[n] = rows
         return Guide(p, centre + reach[0])
+
+
+def _proposed(words: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """X − m of the envelope with P(m) = p, and how far pY lies beyond w."""
+    u, v, w = _uniform(words[0]), _uniform(words[1]), 1 + p / 2
+    y = np.where(u < w / (1 + w), v * w, w - np.log(v))
+    sign = 1 - 2 * (words[3] >> np.uint64(63)).astype(np.int64)
+    return sign * np.rint(y / p).astype(np.int64), y - w
 
 
 def _trimmed(mass: Mass) -> Mass:

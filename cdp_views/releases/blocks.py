@@ -1,11 +1,12 @@
 """Whole noise of equal cells under disjoint totals, for all groups at once.
 
-Cells of a group, in the order of the table, make blocks of 16 and a last one of what is left. Bits
+Cells of a group, in the order of the table, make blocks of 64 and a last one of what is left. Bits
 belong to the id of a block's first cell, four words a round, so that a group has its noise in
 whatever part of the table it lies. (A call to the generator for each cell, or a loop over groups,
 would take ten times as long.)
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -15,8 +16,10 @@ from cdp_views.precision.whole_splits import BLOCK, Splits, left_of
 from cdp_views.precision.whole_sums import Mass
 from cdp_views.releases.secret import Secret
 
-SPLIT, RARE, ABOVE, CELL, ORDER, LOOSE = 32, 33, 34, 35, 36, 37  # purposes of the bits
-_CHUNK = 2**14  # blocks at a time, so that what is worked on stays in the processor's cache
+SPLIT, RARE, ABOVE, REST, CELL, ORDER, LOOSE = range(32, 39)  # purposes of the bits
+Named = Callable[[np.ndarray], np.ndarray]
+"""Places of cells (m,) ↦ their ids (2, m): most cells of a release are never asked for theirs."""
+_CHUNK = 2**13  # blocks at a time, so that what is worked on stays in the processor's cache
 
 
 @lru_cache(maxsize=4)
@@ -25,23 +28,23 @@ def splits_of(noise: str, scale: float) -> Splits:
     return Splits(Mass(*masses(noise, scale)), quadratic=noise == "discrete-normal")
 
 
-def conditioned(secret: Secret, ids: np.ndarray, sizes: np.ndarray, splits: Splits) -> np.ndarray:
+def conditioned(secret: Secret, ids: Named, sizes: np.ndarray, splits: Splits) -> np.ndarray:
     """Noise (n,) given that each group's sum is 0.
 
     Args:
         secret: of the release.
-        ids: (2, n), of the cells, group after group.
+        ids: of the cells, group after group.
         sizes: (groups,) how many cells each has.
         splits: of the noise.
     """
     starts = np.cumsum(sizes) - sizes
     first, width, total = _above(secret, ids, starts, sizes, splits)
-    out = np.empty(ids.shape[1], dtype=np.int64)
+    out = np.empty(int(sizes.sum()), dtype=np.int64)
     for size in np.unique(width).tolist():
         chosen = np.flatnonzero(width == size)
         for begin in range(0, chosen.size, _CHUNK):
             own = chosen[begin : begin + _CHUNK]
-            block = _Block(secret, np.take(ids, first[own], axis=1), splits, size)
+            block = _Block(secret, ids(first[own]), splits, size)
             cells = block.cells(total[own])
             _put(out, cells, first[own])
     return out
@@ -57,19 +60,31 @@ def _put(out: np.ndarray, cells: np.ndarray, first: np.ndarray) -> None:
 
 
 def _above(
-    secret: Secret, ids: np.ndarray, starts: np.ndarray, sizes: np.ndarray, splits: Splits
+    secret: Secret, ids: Named, starts: np.ndarray, sizes: np.ndarray, splits: Splits
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The blocks of all groups: where each begins, its size and the sum of its noise."""
     small = sizes <= BLOCK
     done = [(starts[small], sizes[small], np.zeros(np.count_nonzero(small), np.int64))]
     start, size = starts[~small], sizes[~small]
     total = np.zeros(start.size, dtype=np.int64)
+    rest = size % BLOCK
+    over = np.flatnonzero(rest)
+    if over.size:
+        words = secret.words(ids(start[over]), REST)[0]
+        order = np.argsort(size[over], kind="stable")
+        alike = np.flatnonzero(np.diff(size[over][order], prepend=0))
+        for own in np.split(order, alike[1:]):
+            total[over[own]] = splits.remainder(int(size[over[own[0]]]), words[own])
+        done.append((start[over] + (size - rest)[over], rest[over], -total[over]))
+        size = size - rest
+        small = size <= BLOCK
+        done.append((start[small], size[small], total[small]))
+        start, size, total = start[~small], size[~small], total[~small]
     while start.size:
-        names = ids[:, start]
+        names = ids(start)
 
-        def bits(which: np.ndarray, tries: int, names=names, size=size) -> np.ndarray:
-            rounds = size[which].astype(np.uint64) + (np.uint64(tries) << np.uint64(32))
-            return secret.words(names[:, which], ABOVE, rounds)
+        def bits(which: np.ndarray, tries: np.ndarray, names=names, size=size) -> np.ndarray:
+            return secret.words(names[:, which], ABOVE, size[which] + (tries << 32))
 
         left = splits.reject(size, total, bits)
         power = 1 << np.ceil(np.log2(size)).astype(np.int64) - 1
@@ -107,7 +122,7 @@ class _Block:
         node, left = self._node, left_of(n)
         self._node += 1
 
-        def bits(which: np.ndarray, tries: int) -> np.ndarray:
+        def bits(which: np.ndarray, tries: np.ndarray) -> np.ndarray:
             return self._secret.words(self._ids[:, which], RARE, node + (tries << 8))
 
         part = self._splits.split(n, total, self._words[node], bits)
@@ -123,7 +138,7 @@ def independent(
     return splits.single().draw(row, secret.words(ids, purpose)[0])
 
 
-def imaged(secret: Secret, ids: np.ndarray, sizes: np.ndarray, splits: Splits) -> np.ndarray:
+def imaged(secret: Secret, ids: Named, sizes: np.ndarray, splits: Splits) -> np.ndarray:
     """Noise (n,) less its share of each group's residual, the rest by lot.
 
     U − ⌊s/n⌋ of a group with sum s, and one less in s mod n of its cells, every choice of them
@@ -131,7 +146,7 @@ def imaged(secret: Secret, ids: np.ndarray, sizes: np.ndarray, splits: Splits) -
 
     Args: as `conditioned`.
     """
-    n = ids.shape[1]
+    n = int(sizes.sum())
     starts = np.cumsum(sizes) - sizes
     u = splits.single().draw(np.zeros(n, np.int64), _words(secret, ids, starts, sizes, CELL))
     residual = np.add.reduceat(u, starts)
@@ -139,7 +154,7 @@ def imaged(secret: Secret, ids: np.ndarray, sizes: np.ndarray, splits: Splits) -
     step, left = np.divmod(residual, sizes)
     for size in np.unique(sizes).tolist():
         chosen = np.flatnonzero(sizes == size)
-        each = max(_CHUNK * 8 // size, 1)
+        each = max(_CHUNK * 16 // size, 1)
         for begin in range(0, chosen.size, each):
             own = chosen[begin : begin + each]
             cells = starts[own][:, None] + np.arange(size)
@@ -151,14 +166,14 @@ def imaged(secret: Secret, ids: np.ndarray, sizes: np.ndarray, splits: Splits) -
 
 
 def _words(
-    secret: Secret, ids: np.ndarray, starts: np.ndarray, sizes: np.ndarray, purpose: int
+    secret: Secret, ids: Named, starts: np.ndarray, sizes: np.ndarray, purpose: int
 ) -> np.ndarray:
     """A word for each cell (n,): four of them belong to the first of four cells of a group."""
     parts = -(-sizes // 4)
     if np.all(sizes == 4 * parts):
-        return secret.words(ids[:, ::4], purpose).T.reshape(-1)
+        return secret.words(ids(np.arange(0, int(sizes.sum()), 4)), purpose).T.reshape(-1)
     lead = np.cumsum(parts) - parts
     fours = np.repeat(starts - 4 * lead, parts) + 4 * np.arange(int(parts.sum()))
-    words = secret.words(np.take(ids, fours, axis=1), purpose).T.reshape(-1)
-    inside = np.arange(ids.shape[1]) - np.repeat(starts, sizes)
+    words = secret.words(ids(fours), purpose).T.reshape(-1)
+    inside = np.arange(int(sizes.sum())) - np.repeat(starts, sizes)
     return words[4 * np.repeat(lead, sizes) + inside]

@@ -46,12 +46,12 @@ def _equal(
     labels, sizes = np.asarray(groups.labels), np.asarray(groups.sizes, dtype=np.int64)
     draw = blocks.conditioned if view == "conditioned" else blocks.imaged
     if groups.width is not None:  # group after group already
-        return draw(secret, ids, sizes, splits)
+        return draw(secret, lambda cells: ids[:, cells], sizes, splits)
     order = np.argsort(labels, kind="stable")
     member = order[: int(sizes.sum())]
     x = np.empty(labels.size, dtype=np.int64)
     if member.size:
-        x[member] = draw(secret, ids[:, member], sizes, splits)
+        x[member] = draw(secret, lambda cells: ids[:, member[cells]], sizes, splits)
     free = order[member.size :]
     x[free] = blocks.independent(secret, ids[:, free], splits)
     return x

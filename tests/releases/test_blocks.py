@@ -1,0 +1,120 @@
+"""Whole noise drawn in blocks: its law, and that it belongs to a group wherever that lies."""
+
+import numpy as np
+import pytest
+
+from cdp_views.noise import masses
+from cdp_views.precision.whole_guides import Guide
+from cdp_views.precision.whole_splits import Splits
+from cdp_views.precision.whole_sums import Mass, convolve
+from cdp_views.releases import blocks
+from cdp_views.releases.secret import Secret
+
+SECRET = Secret(bytes(range(32)))
+RANDOM = np.random.default_rng(5)
+IDS = RANDOM.integers(0, 2**63, (2, 400_000)).astype(np.uint64)
+
+
+def named(cells=slice(None)):
+    """Ids of cells, as blocks ask for them."""
+    return lambda places: IDS[:, cells][:, places]
+
+
+NOISES = ["discrete-laplace", "discrete-normal"]
+
+
+def power(noise, scale, n):
+    """The mass of a sum of n cells, one convolution after the other."""
+    one = found = Mass(*masses(noise, scale))
+    for _ in range(n - 1):
+        found = convolve(found, one)
+    return found
+
+
+def far(x, mass):
+    """Pearson's χ² of draws against a mass, in standard deviations from its mean."""
+    p = mass.p / mass.p.sum()
+    common = np.flatnonzero(p * x.size > 20)
+    seen = np.bincount(x - mass.low, minlength=p.size)
+    seen = np.append(seen[common], x.size - seen[common].sum())
+    p = np.append(p[common], 1 - p[common].sum())
+    expected = np.maximum(p * x.size, 1e-9)
+    return (np.sum((seen - expected) ** 2 / expected) - p.size) / np.sqrt(2 * p.size)
+
+
+def test_a_guide_inverts_the_distribution_functions():
+    """Against the ladder itself, on its steps and beside them."""
+    p = RANDOM.random((3, 50)) ** 8
+    guide = Guide(p, np.array([-3, 0, 7]))
+    words = RANDOM.integers(0, 2**64, 20_000, dtype=np.uint64)
+    words[:4] = 0, 2**64 - 1, 2**63, 2**63 - 1
+    row = RANDOM.integers(0, 3, words.size)
+    cdf = np.cumsum(p, axis=1) / p.sum(axis=1, keepdims=True)
+    u = words.astype(float) / 2**64
+    plain = np.array([-3, 0, 7])[row] + np.sum(cdf[row, :-1] <= u[:, None], axis=1)
+    assert np.array_equal(guide.draw(row, words), plain)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize(("n", "scale"), [(2, 1.3), (3, 0.4), (8, 2.0), (70, 1.0), (200, 0.7)])
+def test_sums_of_a_part_have_their_law_given_a_sum_of_zero(noise, n, scale):
+    """Each cell, and the first third of the cells: χ² against plain convolutions."""
+    splits = Splits(Mass(*masses(noise, scale)), quadratic=noise == "discrete-normal")
+    groups = 400_000 // n
+    sizes = np.full(groups, n)
+    x = blocks.conditioned(SECRET, named(), sizes, splits).reshape(groups, n)
+    assert not x.sum(axis=1).any()
+    one, rest = power(noise, scale, 1), power(noise, scale, n - 1)
+    law = Mass(one.low, one.p * rest.at(-(one.low + np.arange(one.p.size))))
+    for cell in {0, n // 2, n - 1}:
+        assert abs(far(x[:, cell], law)) < 5
+        assert far(x[:, cell] + (np.arange(groups) % 8 == 0), law) > 5  # control
+    if n > 2:
+        part, other = power(noise, scale, n // 3), power(noise, scale, n - n // 3)
+        sums = Mass(part.low, part.p * other.at(-(part.low + np.arange(part.p.size))))
+        assert abs(far(x[:, : n // 3].sum(axis=1), sums)) < 5
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_rejection_has_the_law_of_the_tables(noise, monkeypatch):
+    """No table fits: every split is by rejection, of even and of odd numbers of cells."""
+    monkeypatch.setattr("cdp_views.precision.whole_splits._ENTRIES", 1)
+    splits = Splits(Mass(*masses(noise, 2.0)), quadratic=noise == "discrete-normal")
+    x = blocks.conditioned(SECRET, named(), np.full(50_000, 3), splits).reshape(-1, 3)
+    one, rest = power(noise, 2.0, 1), power(noise, 2.0, 2)
+    law = Mass(one.low, one.p * rest.at(-(one.low + np.arange(one.p.size))))
+    assert all(abs(far(x[:, cell], law)) < 5 for cell in range(3))
+    assert splits._tables == {2: None, 3: None}
+
+
+@pytest.mark.parametrize("view", ["conditioned", "imaged"])
+@pytest.mark.parametrize("noise", NOISES)
+def test_groups_keep_their_noise_in_any_company(view, noise):
+    sizes = np.array([8, 1, 130, 64, 3, 700, 65, 8])
+    starts, n = np.cumsum(sizes) - sizes, int(sizes.sum())
+    splits, draw = blocks.splits_of(noise, 1.5), getattr(blocks, view)
+    x = draw(SECRET, named(), sizes, splits)
+    assert not np.add.reduceat(x, starts).any() and x.any()
+    for order in ([6, 5, 4, 3, 2, 1, 0], [2], [5, 7]):
+        cells = np.concatenate([np.arange(starts[g], starts[g] + sizes[g]) for g in order])
+        assert np.array_equal(draw(SECRET, named(cells), sizes[order], splits), x[cells])
+
+
+@pytest.mark.parametrize("n", [5, 90])
+def test_the_residual_goes_to_every_cell_alike(n):
+    splits = blocks.splits_of("discrete-laplace", 1.5)
+    groups = 400_000 // n
+    x = blocks.imaged(SECRET, named(), np.full(groups, n), splits).reshape(groups, n)
+    error = x.std(axis=0) / np.sqrt(groups)
+    assert np.all(np.abs(x.mean(axis=0)) < 5 * error)
+    mass = power("discrete-laplace", 1.5, 1)
+    variance = np.sum(mass.p * (mass.low + np.arange(mass.p.size)) ** 2) * (1 - 1 / n)
+    # whole noise is at most ¼ wider than the projection of its base
+    assert np.all(x.var(axis=0) > variance * (1 - 5 * np.sqrt(6 / groups)))
+    assert np.all(x.var(axis=0) < (variance + 0.25) * (1 + 5 * np.sqrt(6 / groups)))
+
+
+def test_free_cells_have_the_noise_of_the_base():
+    splits = blocks.splits_of("discrete-normal", 2.0)
+    x = blocks.independent(SECRET, IDS, splits)
+    assert abs(far(x, power("discrete-normal", 2.0, 1))) < 5
