@@ -1,8 +1,8 @@
 """Kills a release at lines drawn at random, and looks at what is left; run as a script.
 
 python killing.py FOLDER KILLS SEED prints one JSON object. Each attempt is a fork of this process,
-so that 200 of them cost no 200 imports of JAX; SIGKILL comes from the attempt's own trace function,
-at a line of the code that draws, spends or writes.
+so that 200 of them cost no 200 imports of JAX; SIGKILL comes from the attempt itself, at a line of
+the code that draws, spends or writes.
 """
 
 import csv
@@ -27,6 +27,18 @@ GROUPS = ["x"] * 4 + ["y"] * 4
 MODULE = importlib.import_module("cdp_views.releases.release")  # the function hides its file
 DRAW = MODULE.draw
 WATCHED = {"ledger.py", "reservation.py", "files.py", "places.py", "release.py", "secret.py"}
+MOMENT = {"seen": 0, "kill_at": 0}  # lines so far, and the one to die at; 0: never
+
+
+def line(code, _):
+    """Count a line of what is watched, and end there; where it is not, never ask again."""
+    path = Path(code.co_filename)
+    if path.name not in WATCHED or path.parent.name != "releases":
+        return sys.monitoring.DISABLE  # forks have this then: `sys.settrace` costs every call
+    MOMENT["seen"] += 1
+    if MOMENT["seen"] == MOMENT["kill_at"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return None
 
 
 def attempt(folder: Path, kill_at: int | None) -> int:
@@ -34,28 +46,12 @@ def attempt(folder: Path, kill_at: int | None) -> int:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        seen = 0
-
-        def line(frame, event, _):
-            nonlocal seen
-            if event == "line":
-                seen += 1
-                if seen == kill_at:
-                    os.kill(os.getpid(), signal.SIGKILL)
-            return line
-
-        def call(frame, event, _):
-            path = Path(frame.f_code.co_filename)
-            return line if path.name in WATCHED and path.parent.name == "releases" else None
-
+        MOMENT.update(seen=0, kill_at=kill_at or 0)
         try:
-            sys.settrace(call)
             release(folder)
-            sys.settrace(None)
-            os.write(writer, str(seen).encode())
+            os.write(writer, str(MOMENT["seen"]).encode())
             os._exit(0)
         except BaseException as error:
-            sys.settrace(None)
             os.write(writer, repr(error).encode()[:4000])
             os._exit(1)
     os.close(writer)
@@ -113,6 +109,9 @@ def finished(folder: Path) -> bool:
 def main(folder: Path, kills: int, seed: int) -> dict:
     """Count what the kills left behind; every rule that is broken raises."""
     warnings.filterwarnings("ignore", message="os.fork")
+    sys.monitoring.use_tool_id(sys.monitoring.DEBUGGER_ID, "kills")
+    sys.monitoring.set_events(sys.monitoring.DEBUGGER_ID, sys.monitoring.events.LINE)
+    sys.monitoring.register_callback(sys.monitoring.DEBUGGER_ID, sys.monitoring.events.LINE, line)
     chosen = random.Random(seed)
     done = {"kills": 0, "tables": 0, "killed_before_spending": 0, "killed_with_output": 0}
     lines = None

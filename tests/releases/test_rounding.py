@@ -134,7 +134,7 @@ def test_the_closest_table_without_negatives():
 
 @pytest.mark.slow
 def test_a_thousand_random_tables_keep_every_total_with_equality(tmp_path, monkeypatch):
-    """Whole and rounded output through files; the mean of the rounding's error is 0 as well."""
+    """Whole and rounded output, also through files; the rounding's errors have mean 0 as well."""
     module = importlib.import_module("cdp_views.releases.release")
     monkeypatch.setattr(module, "_calibrated", lambda *_: 2.5)  # the scale is not the question
     rng, errors = np.random.default_rng(0), []
@@ -151,9 +151,11 @@ def test_a_thousand_random_tables_keep_every_total_with_equality(tmp_path, monke
             counts, inv, view=("conditioned", "imaged")[table // 2 % 2], noise=noise, epsilon=1.0,
             neighbours=cdp.relocations(inv), output="whole", publishable=True,
         )  # fmt: skip
-        made.save(tmp_path / f"{table}.csv")
-        again = cdp.read_release(tmp_path / f"{table}.csv").released
-        printed = pd.read_csv(tmp_path / f"{table}.print.csv")["released"].to_numpy()
+        again, printed = made.released, made.publishable["released"].to_numpy()
+        if table % 10 < 4:  # every view and noise: half of the time goes to files
+            made.save(tmp_path / f"{table}.csv")
+            again = cdp.read_release(tmp_path / f"{table}.csv").released
+            printed = pd.read_csv(tmp_path / f"{table}.print.csv")["released"].to_numpy()
         for group in range(3):
             total = counts[labels == group].sum()
             assert again[labels == group].sum() == total == printed[labels == group].sum()
