@@ -81,7 +81,8 @@ def in_browser(tmp_path):
         path = tmp_path / "page.html"
         path.write_text(page.replace("</head>", probe + "</head>"), encoding="utf-8")
         answer = subprocess.run(
-            [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", path.as_uri()],
+            [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000",
+             "--dump-dom", path.as_uri()],  # its own time: what a page waits for has happened
             capture_output=True, text=True, check=True, timeout=120,
         )  # fmt: skip
         body = re.search(r"<body>(.*?)</body>", answer.stdout, re.S)

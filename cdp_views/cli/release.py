@@ -47,6 +47,7 @@ class Request:
     zeros: str | None
     whole: bool
     publishable: bool
+    about: bool
     accept_exact: bool
     ledger: Path | None
     out: Path
@@ -146,7 +147,7 @@ def run(request: Request) -> None:
         if ledger is not None and not spoken:
             _say("Resumes a release that was cut short: the same noise, and no further cost.")
         report(0, 1, "writing files")
-        made.save(request.out)
+        made.save(request.out, about=request.about)
     heard = [str(w.message) for w in caught if w.category is UserWarning]
     heard += doubts(counts, cells.groups)
     _show(made, request, exact, heard)
@@ -187,7 +188,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _show(made: "Release", request: Request, exact: list[str], heard: list[str]) -> None:
-    from cdp_views.releases.files import metadata_path, print_path
+    from cdp_views.releases.files import about_path, metadata_path, print_path
 
     told = made.metadata
     scale = made.scale
@@ -210,6 +211,8 @@ def _show(made: "Release", request: Request, exact: list[str], heard: list[str])
     print("wrote", metadata_path(request.out))
     if made.publishable is not None:
         print("wrote", print_path(request.out))
+    if request.about:
+        print("wrote", about_path(request.out))
 
 
 def _say(sentence: str, bullet: str = "") -> None:

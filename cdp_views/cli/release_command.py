@@ -92,6 +92,13 @@ def release(
             help="Also FILE.print: nonnegative and whole, to be printed, not to be analysed.",
         ),
     ] = False,
+    about: Annotated[
+        bool,
+        typer.Option(
+            "--about/--no-about",
+            help="Also FILE.about.html: anybody checks totals and reads margins in a browser.",
+        ),
+    ] = True,
     accept_exact: Annotated[
         bool,
         typer.Option(
@@ -124,6 +131,7 @@ def release(
             zeros=zeros,
             whole=whole,
             publishable=publishable,
+            about=about,
             accept_exact=accept_exact,
             ledger=ledger,
             out=out,

@@ -1,4 +1,4 @@
-"""A release on disk: the table, and its metadata beside it; both whole or neither."""
+"""A release on disk: the table, its metadata and a page about it; all whole or none."""
 
 import json
 import os
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from cdp_views.releases import geometry, metadata
+from cdp_views.releases.about import about_page
 from cdp_views.releases.digest import RELEASED, digest
 from cdp_views.releases.places import literal, place_new, sync_folder
 
@@ -33,6 +34,12 @@ def print_path(path: str | PathLike[str]) -> Path:
     return target.with_name(f"{target.stem}.print{target.suffix}")
 
 
+def about_path(path: str | PathLike[str]) -> Path:
+    """Where the page about the release lies: FILE.about.html beside FILE.csv."""
+    target = Path(path)
+    return target.with_name(f"{target.stem}.about.html")
+
+
 def check_target(path: str | PathLike[str], *, reservations: Collection[str] = ()) -> Path:
     """The path, refused where a release could not be written to it.
 
@@ -45,7 +52,7 @@ def check_target(path: str | PathLike[str], *, reservations: Collection[str] = (
         raise ValueError(f"`{target}` must end in .csv or .parquet, the formats of a release.")
     if reservations and _reservation_of(target) in reservations:
         return target
-    for there in (target, metadata_path(target), print_path(target)):
+    for there in (target, metadata_path(target), print_path(target), about_path(target)):
         if there.exists():
             raise FileExistsError(
                 f"`{there}` is there already, and a release is never overwritten. "
@@ -63,23 +70,28 @@ def _reservation_of(target: Path) -> str | None:
         return None
 
 
-def save(release: "Release", path: str | PathLike[str]) -> None:
-    """Write both files beside their place, read them back, then put them in place."""
+def save(release: "Release", path: str | PathLike[str], *, about: bool = True) -> None:
+    """Write all files beside their place, read them back, then put them in place."""
     own = release.reservation
     target = check_target(path, reservations=() if own is None else (own.name,))
     target.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{target.name}-" if own is None else f".{target.name}-{own.name}-"
     scratch = Path(tempfile.mkdtemp(prefix=prefix, dir=target.parent))
     try:
-        table, about = scratch / target.name, metadata_path(scratch / target.name)
-        about.write_text(metadata.dump(release.metadata), encoding="utf-8")
+        table = scratch / target.name
+        told = metadata_path(table)
+        told.write_text(metadata.dump(release.metadata), encoding="utf-8")
         _write(release.table, table)
         if digest(_read(table)) != digest(release.table):
             raise ValueError(
                 f"A {target.suffix} file would change labels of this table. Save a .parquet file."
             )
         # The table comes last: whoever sees it finds its metadata.
-        files = [(about, metadata_path(target)), (table, target)]
+        files = [(told, metadata_path(target)), (table, target)]
+        if about:
+            page = about_path(table)
+            page.write_text(about_page(release, target.name), encoding="utf-8")
+            files.insert(1, (page, about_path(target)))
         if release.publishable is not None:
             printed = print_path(table)
             _write(release.publishable, printed)

@@ -188,12 +188,18 @@ class Release:
         if failed:
             raise ValueError(f"The release does not verify: {'; '.join(failed)}.")
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the table to `path` (.csv or .parquet) and the metadata to `path`.json, or neither.
+    def save(self, path: str | PathLike[str], *, about: bool = True) -> None:
+        """Write the table to `path` (.csv or .parquet), the metadata to `path`.json, or nothing.
 
-        A table for print goes beside it, FILE.print.csv. With a ledger the release is then
-        complete, and its secret destroyed. Where a kill came between the files, saving the same
-        release again to the same place finishes it.
+        Beside them go a page, FILE.about.html, by which anybody checks every total and reads the
+        margin of any sum without installing anything, and FILE.print.csv, the table for print where
+        one was asked for. With a ledger the release is then complete, and its secret destroyed.
+        Where a kill came between the files, saving the same release again to the same place
+        finishes it.
+
+        Args:
+            path: of the table.
+            about: write the page; it holds nothing that the other files do not.
 
         Raises:
             ValueError: another suffix, or labels that the file would change.
@@ -201,7 +207,7 @@ class Release:
         """
         from cdp_views.releases.files import save
 
-        save(self, path)
+        save(self, path, about=about)
 
     def __repr__(self) -> str:
         m = self.metadata

@@ -85,6 +85,55 @@ def caveat(step: float | None, *, whole: bool, generator: str, rounded: bool = F
     )
 
 
+_VIEWS = {
+    "conditioned": "independent noise, given that it adds up to 0 in every total",
+    "imaged": "independent noise, moved to the nearest noise that adds up to 0 in every total",
+    "max-entropy": "noise that has in each cell the law that was asked for, adds up to 0 in every "
+    "total, and is otherwise as random as can be",
+}
+
+
+def in_plain_words(metadata: dict[str, Any], determined: list[str], name: str) -> list[str]:
+    """What a journalist should know before using the numbers; from the metadata alone.
+
+    Args:
+        metadata: of the release.
+        determined: what the cells are called that the totals determine.
+        name: of the file.
+    """
+    scale = np.asarray(metadata["scale"], dtype=np.float64)
+    size = f"{scale:,.4g}" if scale.ndim == 0 else f"{scale.min():,.4g} to {scale.max():,.4g}"
+    told = [
+        "Exactly as counted: the totals listed above. No noise was added to them."
+        + (f" So are the cells that follow from them: {_some(determined)}." if determined else ""),
+        f"Noisy: every other cell is its count plus chance. The noise is {_VIEWS[metadata['view']]}"
+        f"; its base is {metadata['noise']} noise of scale {size} counts. It is 0 on average.",
+        f"Protected: {metadata['neighbours']['unit']}. Whoever sees the table can hardly tell "
+        "whether such a change was made; ε says how hardly, and smaller is stronger.",
+        "Not protected: the totals themselves, what follows from them, and larger changes than "
+        "the one named; nor what other publications say about the same people. Each further "
+        "release of the same counts weakens the promise.",
+        "Negative numbers are no mistake: where a count is near 0, chance may bring it below. "
+        "Do not set them to 0 before adding up or averaging, as the noise would no longer cancel.",
+    ]
+    if "structural_zeros" in metadata:
+        told.append("Cells that can only be 0, whatever the data, were left at 0 without noise.")
+    if "publishable" in metadata:
+        told.append(
+            f"Two tables: analyse {name}. The one with .print in its name is for print: whole, "
+            "without negative numbers, with the same totals, but its small cells are too large "
+            "on average."
+        )
+    else:
+        told.append(f"Analyse {name} as it is.")
+    return told
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
+    return ", ".join(names[:20]) + more
+
+
 def stated(neighbours: Neighbours) -> dict[str, Any]:
     """The unit of privacy, in words and, where it is known, in numbers."""
     unit: dict[str, Any] = {"unit": neighbours.describe()}

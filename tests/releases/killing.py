@@ -95,6 +95,7 @@ def state(folder: Path) -> tuple[list, list, list, bool]:
     table = folder / "r.csv"
     if table.exists():
         assert (folder / "r.csv.json").exists(), "a table without its metadata"
+        assert (folder / "r.about.html").exists(), "a table without its page"
         with table.open() as file:
             found = [float(row["released"]) for row in csv.DictReader(file)]
         assert (sum(found[:4]), sum(found[4:])) == (593, 9684) and len(found) == 8, "half a table"
@@ -143,7 +144,7 @@ def main(folder: Path, kills: int, seed: int) -> dict:
         rows, secrets, drawn, output = state(own)
         assert rows == [(1.0, 0)] and len(drawn) == 1 and output, "not finished, or not once"
         assert not secrets, "a secret outlived its release"
-        assert len(list(own.iterdir())) == 4, "something was left behind"
+        assert len(list(own.iterdir())) == 5, "something was left behind"
         done["tables"] += 1
     return done
 

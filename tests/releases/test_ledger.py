@@ -43,7 +43,9 @@ def test_a_cost_is_written_down_before_there_is_output(make, ledger, tmp_path):
     assert ledger.remaining.epsilon == 0.75 and "spent epsilon=0.25" in repr(ledger)
     told = cdp.read_release(tmp_path / "r.csv").metadata
     assert told["ledger"]["release"] == 1 and told["ledger"]["epsilon_together"] == 0.25
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["b.ledger", "r.csv", "r.csv.json"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "b.ledger", "r.about.html", "r.csv", "r.csv.json",
+    ]  # fmt: skip
 
 
 def test_what_exceeds_the_budget_is_refused_and_costs_nothing(make, ledger):

