@@ -9,7 +9,7 @@ from scipy.signal import fftconvolve
 from cdp_views.precision.whole_guides import Guide
 from cdp_views.precision.whole_sums import Mass
 
-BLOCK = 64  # cells that are split by tables; larger sums by rejection
+BLOCK = 32  # cells that are split by tables; larger sums by rejection
 _ENTRIES = 2**21  # of one table; beyond, rejection does its work
 _RARE = 5e-5  # the chance of a sum that is not in a table
 _SMALL = 1e-24  # masses left out of a table, relative to the largest of their row
@@ -38,7 +38,7 @@ class Splits:
 
     f_m is the mass of the sum of m independent cells of one symmetric, log-concave mass f.
 
-    **Tables** for n ≤ 64, shared by all groups: inversion, see `Guide`. Discrete normal cells
+    **Tables** for n ≤ 32, shared by all groups: inversion, see `Guide`. Discrete normal cells
     (`quadratic`) need n rows only: adding k to each of n cells changes all probabilities given
     their sum alike, so that the law at t + nk is that at t, moved. Of others there is a row for
     |t| = 0, 1, … up to what is exceeded with probability 5e-5.
@@ -82,7 +82,7 @@ class Splits:
         return found
 
     def remainder(self, n: int, words: np.ndarray) -> np.ndarray:
-        """The sum (m,) of the first 64⌊n/64⌋ of n cells whose sum is 0, for as many words (m,)."""
+        """The sum (m,) of the first 32⌊n/32⌋ of n cells whose sum is 0, for as many words (m,)."""
         found = self._remainders.get(n)
         if found is None:
             few, many = self.mass(n % BLOCK), self.mass(n - n % BLOCK)
@@ -91,7 +91,7 @@ class Splits:
         return found.draw(np.zeros(words.size, dtype=np.int64), words)
 
     def split(self, n: int, total: np.ndarray, words: np.ndarray, bits: Bits) -> np.ndarray:
-        """The first part's sum (m,), of n ≤ 64 cells with sums `total` (m,).
+        """The first part's sum (m,), of n ≤ 32 cells with sums `total` (m,).
 
         Args:
             words: (m,) uint64, one for each; those not in a table are drawn by `bits` instead.

@@ -1,6 +1,6 @@
 """Whole noise of equal cells under disjoint totals, for all groups at once.
 
-Cells of a group, in the order of the table, make blocks of 64 and a last one of what is left. Bits
+Cells of a group, in the order of the table, make blocks of 32 and a last one of what is left. Bits
 belong to the id of a block's first cell, four words a round, so that a group has its noise in
 whatever part of the table it lies. (A call to the generator for each cell, or a loop over groups,
 would take ten times as long.)

@@ -1,16 +1,22 @@
 """What tells a cell from all others, wherever it lies: the name that its noise is drawn by."""
 
-import json
-from hashlib import blake2b
+from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
+
+from cdp_views.releases import threefry
+
+_PIECE = 16  # bytes of a label that are taken in at once
+_PUBLIC = b"cdp_views: identity of a cell   "  # no secret: ids only have to differ
+_CHUNK = 2**16  # labels at a time
 
 
 def cell_ids(labels: dict[str, list[str]]) -> np.ndarray:
     """128 bits for every cell, (2, n) uint64, from its labels alone.
 
-    BLAKE2b of a row's labels. Rows with the same labels are told apart by their order, as equal
-    ids would have equal noise.
+    The columns' ids, joined one after the other. Rows with the same labels are told apart by their
+    order, as equal ids would have equal noise.
 
     Args:
         labels: public columns of n labels each.
@@ -23,15 +29,63 @@ def cell_ids(labels: dict[str, list[str]]) -> np.ndarray:
         >>> bool((here[:, 0] == there[:, 2]).all())  # "a", in another place
         True
     """
-    seen: dict[bytes, int] = {}
-    digests = []
-    for row in zip(*labels.values(), strict=True):
-        name = json.dumps(row).encode()
-        again = seen[name] = seen.get(name, -1) + 1
-        if again:
-            name += b"#%d" % again
-        digests.append(blake2b(name, digest_size=16).digest())
-    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64).reshape(-1, 2).T
+    rows = reduce(joined, [label_ids(column) for column in labels.values()])
+    again = _repeated(rows)
+    late = np.flatnonzero(again)
+    rows[:, late] = joined(rows[:, late], np.stack([again[late], np.zeros_like(again[late])]))
+    return rows
+
+
+def label_ids(labels: Sequence[str]) -> np.ndarray:
+    """128 bits for each label, (2, n) uint64: equal labels have equal ids, wherever they stand."""
+    coded = [label.encode() for label in labels]
+    lengths = np.fromiter(map(len, coded), dtype=np.int64, count=len(coded))
+    return text_ids(np.frombuffer(b"".join(coded), dtype=np.uint8), lengths)
+
+
+def text_ids(data: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The same of texts (n,) that lie one after the other in UTF-8.
+
+    Pieces of 16 bytes are taken in by Threefry under a public key, of whose 256 bits 128 are kept.
+
+    Args:
+        data: (sum of lengths,) uint8.
+        lengths: (n,) bytes of each.
+    """
+    ends = np.cumsum(lengths)
+    found = np.zeros((2, lengths.size), dtype=np.uint64)
+    found[0] = lengths  # so that a text and the same one with zero bytes after it differ
+    for piece in range(max(-(-int(lengths.max(initial=1)) // _PIECE), 1)):
+        rows = np.flatnonzero(lengths > piece * _PIECE) if piece else np.arange(lengths.size)
+        for start in range(0, rows.size, _CHUNK):
+            own = rows[start : start + _CHUNK]
+            places = (ends - lengths)[own][:, None] + np.arange(
+                piece * _PIECE, (piece + 1) * _PIECE
+            )
+            inside = places < ends[own][:, None]
+            letters = (
+                np.where(inside, data[np.where(inside, places, 0)], 0) if data.size else inside
+            )
+            words = np.ascontiguousarray(letters.astype(np.uint8)).view("<u8").astype(np.uint64)
+            found[:, own] = joined(found[:, own], words.T)
+    return found
+
+
+def joined(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """(2, n): one id for each pair of ids (2, n); the order of the pair matters."""
+    counters = np.empty((4, left.shape[1]), dtype=np.uint64)
+    counters[:2], counters[2:] = left, right
+    return threefry.bits(_PUBLIC, counters)[:2]
+
+
+def _repeated(ids: np.ndarray) -> np.ndarray:
+    """How many earlier cells have the same id (n,)."""
+    order = np.lexsort(ids)
+    fresh = np.any(np.diff(ids[:, order], prepend=~ids[:, order[:1]]) != 0, axis=0)
+    first = np.maximum.accumulate(np.where(fresh, np.arange(order.size), 0))
+    again = np.empty(order.size, dtype=np.uint64)
+    again[order] = np.arange(order.size) - first
+    return again
 
 
 def group_ids(ids: np.ndarray, groups: np.ndarray, count: int) -> np.ndarray:

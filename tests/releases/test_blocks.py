@@ -1,5 +1,7 @@
 """Whole noise drawn in blocks: its law, and that it belongs to a group wherever that lies."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,7 @@ RANDOM = np.random.default_rng(5)
 IDS = RANDOM.integers(0, 2**63, (2, 400_000)).astype(np.uint64)
 
 
-def named(cells=slice(None)):
+def named(cells: Any = slice(None)):
     """Ids of cells, as blocks ask for them."""
     return lambda places: IDS[:, cells][:, places]
 
@@ -91,7 +93,7 @@ def test_rejection_has_the_law_of_the_tables(noise, monkeypatch):
 @pytest.mark.parametrize("noise", NOISES)
 def test_groups_keep_their_noise_in_any_company(view, noise):
     sizes = np.array([8, 1, 130, 64, 3, 700, 65, 8])
-    starts, n = np.cumsum(sizes) - sizes, int(sizes.sum())
+    starts = np.cumsum(sizes) - sizes
     splits, draw = blocks.splits_of(noise, 1.5), getattr(blocks, view)
     x = draw(SECRET, named(), sizes, splits)
     assert not np.add.reduceat(x, starts).any() and x.any()
