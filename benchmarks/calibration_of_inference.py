@@ -1,136 +1,50 @@
 """Is every model calibrated under every view? Ranks of the truth on small simulated tables.
 
-    python -m benchmarks.calibration_of_inference                     # all: 15 CPU-minutes
-    python -m benchmarks.calibration_of_inference --only shares --simulations 500
+    python -m benchmarks.calibration_of_inference                     # all: under 15 CPU-minutes
+    python -m benchmarks.calibration_of_inference --only shares --simulations 1000
+    python -m benchmarks.calibration_of_inference --only shares --sampler nuts
+    python -m benchmarks.calibration_of_inference --table benchmarks/calibrated.md
 
 One line each model, view and noise: coverage of 90 % intervals of the cells, and of the parameter
 that is farthest off, with standard errors from simulation to simulation; p that all ranks are
 uniform; divergent draws; autocorrelation and R-hat. Discrete noise is simulated whole and read by
 its continuous extension. A reader who takes the noise for a quarter of what it is, is the negative
-control and must fail. Nothing fails a run: a line that is off says OFF.
+control and must fail. Nothing fails a run: a line that is off says OFF. Lines are kept in a file,
+where a line that is run again takes the place of the old one; `--table` writes it as Markdown.
 """
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from functools import cache, partial
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from time import process_time
 from typing import Any
 
 import jax
 import numpy as np
-from jax import Array
 from numpyro.infer import NUTS
 
 import cdp_views as cdp
-from cdp_views.models import (
-    contingency,
-    latent_counts,
-    regression,
-    shares,
-    small_area,
-    smart_meter,
-    sufficient_statistics,
-    sum_to_zero_effects,
-    wearables,
+from benchmarks.calibrated_subjects import (
+    EFFECTS,
+    READ_AS,
+    SUBJECTS,
+    effects_reader,
+    reader,
+    simulated,
+    simulated_effects,
 )
+from benchmarks.harness import machine
+from benchmarks.side_by_side import run_side_by_side
+from cdp_views.inference.calibrated import ranked
 
 VIEWS = ("max-entropy", "conditioned", "imaged")
-NOISES = ("normal", "laplace", "discrete-laplace", "discrete-normal")
-_READ_AS = {"discrete-laplace": "laplace", "discrete-normal": "normal"}
-_TWO = cdp.totals([0, 0, 0, 1, 1, 1])
-_STATE = np.array([0, 0, 0, 1, 1, 1])
-_PEOPLE = 10 * np.array([9e3, 2e4, 4e3, 8e3, 3e4, 1e4])  # hardly ever below one case
-_AREAS = np.array([150.0, 400.0])
-_BLOCK, _UNIT = np.array([0, 0, 0, 1, 1, 1]), np.tile(np.arange(6), 2)
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A model on a small table: how data come about, who reads them, and what is ranked."""
-
-    invariant: Any
-    scale: float
-    cells: str
-    sites: tuple[str, ...]
-    simulate: Callable[[Array, cdp.Mechanism], tuple[dict[str, Array], Any]]
-    read: Callable[[cdp.Observed, Any], None]
-    whole: bool = True  # also under whole noise
-
-
-def _plain(simulate: Callable[..., Any]) -> Callable[..., Any]:
-    """Data as (released, nothing more)."""
-
-    def with_nothing(key: Array, mechanism: cdp.Mechanism) -> Any:
-        truth, released = simulate(key, mechanism)
-        return truth, (released, ())
-
-    return with_nothing
-
-
-def _subject(
-    simulate: Callable[..., Any],
-    read: Callable[[cdp.Observed], None],
-    sites: str,
-    scale: float = 10.0,
-    invariant: Any = _TWO,
-    cells: str = "q",
-    whole: bool = True,
-) -> Subject:
-    return Subject(
-        invariant, scale, cells, tuple(sites.split()), _plain(simulate),
-        lambda seen, _: read(seen), whole,
-    )  # fmt: skip
-
-
-SUBJECTS = {
-    "latent_counts": _subject(latent_counts.simulate, latent_counts.model, "level spread"),
-    "small_area": _subject(
-        lambda key, m: small_area.simulate(key, m, _PEOPLE, _STATE),
-        lambda seen: small_area.model(seen, _PEOPLE, _STATE),
-        "alpha between within rate",
-        scale=30.0,
-    ),
-    "shares": _subject(
-        lambda key, m: shares.simulate(key, m, _AREAS),
-        lambda seen: shares.model(seen, _AREAS),
-        "concentration base",
-    ),
-    "contingency": _subject(
-        lambda key, m: contingency.simulate(key, m, (2, 3)),
-        lambda seen: contingency.model(seen, (2, 3)),
-        "level beta tau odds",
-        invariant=cdp.margins((2, 3), [(0,), (1,)]),
-    ),
-    "regression": Subject(
-        _TWO, 20.0, "q", ("level", "spread", "alpha", "beta", "sigma"),
-        regression.simulate, lambda seen, outcome: regression.model(seen, outcome),
-    ),
-    "smart_meter": _subject(
-        lambda key, m: smart_meter.simulate(key, m, 2),
-        lambda seen: smart_meter.model(seen, 2),
-        "level between swing spread household",
-        scale=30.0,
-        invariant=cdp.totals([0, 1, 0, 1, 0, 1, 0, 1]),
-    ),
-    "wearables": _subject(
-        lambda key, m: wearables.simulate(key, m, 3),
-        lambda seen: wearables.model(seen, 3),
-        "active level swing profile spread",
-        scale=40.0,
-    ),
-    "sufficient_statistics": _subject(
-        lambda key, m: sufficient_statistics.simulate(key, m, 300),
-        lambda seen: sufficient_statistics.model(seen, 300),
-        "centre width alpha beta sigma",
-        scale=4.0,
-        invariant=cdp.linear(np.eye(5)[:1]),
-        cells="sums",
-        whole=False,
-    ),
-}  # fmt: skip
+NOISES = ("normal", "discrete-normal", "laplace", "discrete-laplace")
+CONTROL = "normal, a quarter known"
+KEPT = Path(__file__).parent / "calibrated.json"
+_DRAWS = 39
 
 
 @dataclass(frozen=True)
@@ -159,18 +73,34 @@ class Line:
         far = abs(self.coverage - 0.9) > 5 * self.coverage_se
         return far or abs(self.worst_coverage - 0.9) > 5 * self.worst_se or self.p_value < 1e-3
 
+    @property
+    def verdict(self) -> str:
+        """OFF; a control has to be."""
+        if self.noise == CONTROL:
+            return "off, as it must be" if self.off else "NOT CAUGHT"
+        return "OFF" if self.off else ""
+
     def __str__(self) -> str:
         return (
-            f"{self.model:<22}{self.view:<12}{self.noise:<26}{100 * self.coverage:5.1f} "
+            f"{self.model:<22}{self.view:<12}{self.noise:<24}{100 * self.coverage:5.1f} "
             f"±{100 * self.coverage_se:4.1f}  {self.worst:<13}{100 * self.worst_coverage:5.1f} "
             f"±{100 * self.worst_se:4.1f} {self.p_value:9.2g} {self.divergences:5d} "
-            f"{self.autocorrelation:6.2f} {self.r_hat:6.3f} {self.seconds:5.0f}"
-            f"{'  OFF' if self.off else ''}"
+            f"{self.autocorrelation:6.2f} {self.r_hat:6.3f} {self.seconds:5.0f}  {self.verdict}"
+        )
+
+    def row(self) -> str:
+        """A row of the Markdown table."""
+        return (
+            f"| {self.model} | {self.view} | {self.noise} "
+            f"| {100 * self.coverage:.1f} ± {100 * self.coverage_se:.1f} "
+            f"| {self.worst} {100 * self.worst_coverage:.1f} ± {100 * self.worst_se:.1f} "
+            f"| {self.p_value:.2g} | {self.divergences} | {self.autocorrelation:.2f} "
+            f"| {self.seconds:.0f} | {self.verdict} |"
         )
 
 
 HEADER = (
-    f"{'model':<22}{'view':<12}{'noise':<26}{'cells, %':<14}{'farthest':<13}{'%':<12}{'p':>9} "
+    f"{'model':<22}{'view':<12}{'noise':<24}{'cells, %':<14}{'farthest':<13}{'%':<12}{'p':>9} "
     f"{'div':>5} {'acf':>6} {'R-hat':>6} {'CPU s':>5}"
 )
 
@@ -181,121 +111,152 @@ def run(
     noise: Any,
     *,
     simulations: int,
-    believed: float = 1.0,
-    draws: int = 39,
-    warmup: int = 250,
-    thin: int = 3,
+    control: bool = False,
+    sampler: str = "side by side",
 ) -> Line:
-    """One combination; `believed` is the part of the noise's scale that the reader knows of.
+    """One combination; the reader of a control knows of a quarter of the noise.
 
     Raises:
         UnsupportedError: no such view of this noise.
     """
     subject, start = SUBJECTS[name], process_time()
-    simulate = _simulate(name, view, noise)
-    ranks = cdp.simulation_based_calibration(
-        jax.random.key(7), simulate, _reader(name, view, _READ_AS.get(noise, noise), believed),
-        sites=(subject.cells, *subject.sites), simulations=simulations, draws=draws,
-        warmup=warmup, thin=thin, kernel=_KERNEL,
-    )  # fmt: skip
-    shown = noise if believed == 1 else f"{noise}, {believed:g} known"
-    return _line(name, view, shown, subject.cells, ranks, simulations, process_time() - start)
+    to_simulate, to_fit = jax.random.split(jax.random.key(7))
+    truth, data = simulated(
+        to_simulate, name, view, noise, count=simulations, louder=4.0 if control else 1.0
+    )
+    model, sites = reader(name, view, READ_AS.get(noise, noise)), (subject.cells, *subject.sites)
+    found = _fitted(to_fit, model, data, sites, sampler)
+    return _line((name, view, CONTROL if control else noise), truth, found, start)
 
 
-def run_effects(tails: Any, *, simulations: int, draws: int = 39, warmup: int = 250) -> Line:
+def run_effects(tails: Any, *, simulations: int, sampler: str = "side by side") -> Line:
     """`sum_to_zero_effects`, which has no release: by the tails of its effects."""
     start = process_time()
-    ranks = cdp.simulation_based_calibration(
-        jax.random.key(7),
-        partial(sum_to_zero_effects.simulate, unit=_UNIT, block=_BLOCK, tails=tails),
-        partial(sum_to_zero_effects.model, unit=_UNIT, block=_BLOCK, tails=tails),
-        sites=("effect", "mu", "scale", "sigma"), simulations=simulations, draws=draws,
-        warmup=warmup, thin=3, kernel=_KERNEL,
-    )  # fmt: skip
-    seconds = process_time() - start
-    return _line("sum_to_zero_effects", "-", tails, "effect", ranks, simulations, seconds)
+    to_simulate, to_fit = jax.random.split(jax.random.key(7))
+    truth, data = simulated_effects(to_simulate, tails, count=simulations)
+    found = _fitted(to_fit, effects_reader(tails), data, EFFECTS, sampler)
+    return _line(("sum_to_zero_effects", "-", tails), truth, found, start)
 
 
-_KERNEL = partial(NUTS, target_accept_prob=0.95)  # as `fitting.fit`
+def _fitted(key: Any, model: Any, data: Any, sites: tuple[str, ...], sampler: str) -> Any:
+    size: dict[str, Any] = {"draws": _DRAWS, "warmup": 300, "thin": 3, "sites": sites}
+    if sampler == "nuts":  # as `fitting.fit`
+        kernel = partial(NUTS, target_accept_prob=0.95)
+        found, diverging = cdp.run_many(key, model, data, kernel=kernel, **size)
+    else:
+        found, diverging = run_side_by_side(key, model, data, **size)
+    return {site: np.asarray(found[site]) for site in sites}, np.asarray(diverging)
 
 
-@cache
-def _simulate(name: str, view: Any, noise: Any) -> Callable[[Array], Any]:
-    subject = SUBJECTS[name]
-    mechanism = cdp.Mechanism(view, noise, subject.scale, subject.invariant)
-    return lambda key: subject.simulate(key, mechanism)
-
-
-@cache
-def _reader(name: str, view: Any, noise: Any, believed: float) -> Callable[[Any], None]:
-    """The same function for whole noise and its extension, so that it is compiled once."""
-    subject = SUBJECTS[name]
-    mechanism = cdp.Mechanism(view, noise, believed * subject.scale, subject.invariant)
-
-    def model(data: Any) -> None:
-        released, more = data
-        subject.read(cdp.Observed(mechanism, released), more)
-
-    return model
-
-
-def _line(
-    name: str, view: str, noise: str, cells: str, ranks: Any, simulations: int, seconds: float
-) -> Line:
-    pooled = ranks.pooled.set_index("site")
+def _line(names: tuple[str, str, str], truth: Any, found: Any, start: float) -> Line:
+    draws, diverging = found
+    ranks = ranked({site: np.asarray(truth[site]) for site in draws}, draws, diverging, seed=0)
+    cells, pooled = next(iter(draws)), ranks.pooled.set_index("site")
     rest = pooled.drop(index=cells)
     far = ((rest["coverage90"] - 0.9).abs() / rest["coverage90_se"].clip(lower=1e-3)).idxmax()
     return Line(
-        name, view, noise, simulations,
+        *names, diverging.shape[0],
         float(pooled.loc[cells, "coverage90"]), float(pooled.loc[cells, "coverage90_se"]),
         str(far), float(rest.loc[far, "coverage90"]), float(rest.loc[far, "coverage90_se"]),
-        ranks.p_value, ranks.divergences, ranks.draws * simulations, ranks.autocorrelation,
-        ranks.r_hat, seconds,
+        ranks.p_value, ranks.divergences, diverging.size, ranks.autocorrelation,
+        ranks.r_hat, process_time() - start,
     )  # fmt: skip
 
 
-def lines(simulations: int, only: str = "", views: Any = VIEWS, noises: Any = NOISES) -> Iterator:
-    """Every combination, and a message where there is no such view; controls at the end."""
-    names = [name for name in SUBJECTS if only in name]
-    for name in names:
+def lines(only: str = "", views: Any = VIEWS, noises: Any = NOISES, **how: Any) -> Iterator:
+    """Every combination, and a message where there is no such view.
+
+    A model's control follows the line whose compiled reader it shares.
+    """
+    for name in (name for name in SUBJECTS if only in name):
         for view in views:
             for noise in noises:
                 if noise.startswith("discrete") and not SUBJECTS[name].whole:
                     continue
                 try:
-                    yield run(name, view, noise, simulations=simulations)
+                    yield run(name, view, noise, **how)
                 except cdp.UnsupportedError as error:
-                    yield f"{name:<22}{view:<12}{noise:<26}{str(error).split('. ')[0]}."
+                    yield f"{name:<22}{view:<12}{noise:<24}{str(error).split('. ')[0]}."
+                if (view, noise) == (VIEWS[-1], NOISES[0]):
+                    yield run(name, view, noise, control=True, **how)
     if only in "sum_to_zero_effects":
         for tails in ("normal", "laplace", "student-t"):
-            yield run_effects(tails, simulations=simulations)
-    for name in names:
-        yield run(name, views[-1], noises[0], simulations=simulations, believed=0.25)
+            yield run_effects(tails, **how)
+
+
+def _kept(path: Path) -> list[Line]:
+    names = [field.name for field in fields(Line)]
+    rows = json.loads(path.read_text())["lines"] if path.exists() else []
+    return [Line(**{name: row[name] for name in names}) for row in rows]
+
+
+def _keep(path: Path, line: Line) -> None:
+    """Into the file, in the place of the line that it repeats."""
+    found = _kept(path)
+    same = [i for i, old in enumerate(found) if _names(old) == _names(line)]
+    found[same[0] : same[0] + 1] = [line] if same else []
+    found += [] if same else [line]
+    rows = [asdict(line) | {"off": line.off} for line in found]
+    path.write_text(json.dumps({"machine": machine(), "lines": rows}, indent=1) + "\n")
+
+
+def _names(line: Line) -> tuple[str, str, str]:
+    return line.model, line.view, line.noise
+
+
+def markdown(found: list[Line], on: dict[str, Any]) -> str:
+    """The table, and what its columns mean."""
+    right = [line for line in found if line.noise != CONTROL]
+    pooled = np.mean([line.coverage for line in right])
+    error = np.sqrt(np.sum([line.coverage_se**2 for line in right])) / len(right)
+    cpu = sum(line.seconds for line in found) / 60
+    return "\n".join([
+        "# Calibration of inference: every model, view and noise", "",
+        f"{on['processor']}, {on['cores']} cores, {on['system']}; {cpu:.1f} CPU-minutes in all.",
+        f"Coverage of the cells over all {len(right)} lines: {100 * pooled:.2f} ± "
+        f"{100 * error:.2f} % of nominal 90 % intervals.", "",
+        "Written by `python -m benchmarks.calibration_of_inference --table FILE`. Cells: share of",
+        "90 % intervals that hold the truth, ± a standard error clustered by release. Farthest: the",
+        "parameter whose coverage is farthest from 90 % in its standard errors. p: that all ranks",
+        "are uniform (the smallest p-value of a line times their number; below 0.001 it is off).",
+        f"Divergent: of {found[0].draws:,} kept draws. Autocorrelation: of kept draws, the worst",
+        "quantity. A line is off if its ranks are, or a coverage by 5 standard errors.", "",
+        "| model | view | noise | cells, % | farthest, % | p | divergent | autocorrelation "
+        "| CPU s | |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+        *(line.row() for line in found), "",
+    ])  # fmt: skip
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Print the table, line by line, and write it where asked."""
+    """Print the table, line by line, and keep it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", metavar="NAME", help="models whose name contains it")
     parser.add_argument("--view", choices=VIEWS)
     parser.add_argument("--noise", choices=NOISES)
-    parser.add_argument("--simulations", type=int, default=50)
-    parser.add_argument("--write", type=Path, metavar="FILE", help="the lines as JSON")
+    parser.add_argument("--simulations", type=int, default=200)
+    parser.add_argument("--sampler", choices=("side by side", "nuts"), default="side by side")
+    parser.add_argument("--keep", type=Path, default=KEPT, metavar="FILE", help="JSON")
+    parser.add_argument(
+        "--table", type=Path, metavar="FILE", help="write what is kept; run nothing"
+    )
     chosen = parser.parse_args(arguments)
+    if chosen.table:
+        on = json.loads(chosen.keep.read_text())["machine"]
+        chosen.table.write_text(markdown(_kept(chosen.keep), on))
+        return
     jax.config.update("jax_enable_x64", True)
     print(HEADER)
-    found = []
     for line in lines(
-        chosen.simulations,
         chosen.only,
         (chosen.view,) if chosen.view else VIEWS,
         (chosen.noise,) if chosen.noise else NOISES,
+        simulations=chosen.simulations,
+        sampler=chosen.sampler,
     ):
         print(line, flush=True)
         if isinstance(line, Line):
-            found.append(asdict(line) | {"off": line.off})
-            if chosen.write:
-                chosen.write.write_text(json.dumps(found, indent=1))
+            _keep(chosen.keep, line)
 
 
 if __name__ == "__main__":

@@ -86,14 +86,16 @@ def test_smart_meters_over_two_days(joint):
     loads = (np.array([14.0, 50, 5, 12, 82, 21]), np.array([10.0, 56, 2, 6, 89, 21]))
     found, wanted = [], []
     for q, swing, spread in zip(loads, (0.5, 0.8), (0.4, 0.7), strict=True):
-        shape = np.array([0.7, -0.7])
+        usual, course = 3.0 + 0.6 * household, swing * np.array([0.7, -0.7])
         values = {
             "q_0": q, "q_1": q, "level": 3.0, "between": 0.6, "swing": swing, "spread": spread,
-            "household": household, "shape": shape,
+            "usual": usual, "course": course,
         }  # fmt: skip
         found.append(joint(smart_meter.model, values, [seen, seen], 2, typical=20.0))
-        mean = np.exp(3.0 + 0.6 * household[:, None] + swing * shape).ravel()
-        log_p = halfnorm.logpdf(swing) + log_normal(spread, 0.5, 0.5)
+        mean = np.exp(usual[:, None] + course).ravel()
+        log_p = log_normal(swing, 0.5, 0.5) + log_normal(spread, 0.5, 0.5)
+        # of one free number, (1, -1) / sqrt 2 times it
+        log_p += norm.logpdf(np.hypot(*course), 0, swing)
         wanted.append(log_p + 2 * (log_normal(q, mean, spread).sum() + log_noise(q)))
     same_difference(found, wanted)
 
