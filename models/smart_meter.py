@@ -12,16 +12,16 @@ much, and when?
 
 course sums to zero over the day: it is what all have in common, `swing` how strong it is.
 
-**The feeder tells the course almost exactly, the meters hardly anything of it.** The sum of hundreds
-of households is known without error, a single one is buried in noise. `release.latent` keeps what
-the sums say (a prior conditioned on them would not), so the course comes from the feeder and the
-meters only divide it up.
+**The feeder tells the course almost exactly, the meters hardly anything of it.** The sum of
+hundreds of households is known without error, a single one is buried in noise. `release.latent`
+keeps what the sums say (a prior conditioned on them would not), so the course comes from the feeder
+and the meters only divide it up.
 
-**Effects are latents as they stand, not as multiples of their sd.** A day of meters tells `usual` and
+**Effects are latents as they stand, not multiples of their sd.** A day of meters tells `usual` and
 `course` well. Written as level + between household_h + swing shape_p with standard normal household
-and shape, what is known are products: raise the level, lower all households, and hardly anything
-changes. R-hat of the level was 1.035 and 80 of 2,000 draws were effective on a real table. In this
-form an sd of 0 would make a funnel, so that sds have a prior that is away from 0; loads do differ.
+and shape, what is known are products and sums: raise the level, lower all households, and hardly
+anything changes. R-hat of the level was 1.035, and 80 of 2,000 draws effective, on a real table.
+With effects as they stand an sd near 0 would be a funnel; loads do differ, and the priors say so.
 
 **Noise of one period does not average out within the period** (it sums to zero over households),
 but it does over the periods of one household: its level is found from its day, or its month.
