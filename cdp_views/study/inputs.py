@@ -3,6 +3,8 @@
 import hashlib
 import os
 from collections.abc import Sequence
+from functools import reduce
+from operator import and_
 from pathlib import Path
 from typing import Any, final
 
@@ -12,11 +14,14 @@ from scipy import sparse
 
 from cdp_views._checks import positive
 from cdp_views._counts import as_counts, tells_counts
-from cdp_views.invariants import totals
+from cdp_views.invariants import Margins, linear, margins, totals
+from cdp_views.neighbours import Neighbours, moves, relocations
 from cdp_views.study.plan import EMBEDDED, Study
 from cdp_views.study.request import EQUAL
 from cdp_views.study.words import Exact, Queries
+from cdp_views.usefulness.ratios import ratios
 from cdp_views.usefulness.workload import as_workload
+from cdp_views.usefulness.yardstick import Best, best_gaussian
 
 
 class AbsentError(ValueError):
@@ -49,14 +54,38 @@ class Inputs:
         return self._once(("counts", table), make)
 
     def invariant(self, table: str, name: str) -> Any:
-        """The totals that stay exact."""
+        """What stays exact."""
 
         def make() -> Any:
-            exact = self.study.invariants[name]
-            labels = self._labels(table, exact.within, f"invariants.{name}")
+            exact, path = self.study.invariants[name], f"invariants.{name}"
+            if exact.all_of:
+                return reduce(and_, [self.invariant(table, one) for one in exact.all_of])
+            if exact.margins:
+                return self._margins(table, exact.margins, path)
+            if exact.matrix is not None:
+                return linear(self._own(table, exact.matrix, f"{path}.matrix"))
+            labels = self._labels(table, exact.within, path)
             return totals(labels, self._weights(table, exact, name))
 
         return self._once(("invariant", table, name), make)
+
+    def neighbours(self, table: str, name: str) -> Neighbours:
+        """The unit of privacy: a record that moves alone, or, where none can, two that exchange.
+
+        Raises:
+            ValueError: neither is known under what stays exact.
+        """
+
+        def make() -> Neighbours:
+            inv, records = self.invariant(table, name), self.study.records
+            try:
+                return relocations(inv, records=records)
+            except ValueError:
+                if not isinstance(inv, Margins):
+                    raise ValueError(_NO_MOVE.format(name)) from None
+            return moves(inv, records=records)
+
+        return self._once(("neighbours", table, name), make)
 
     def pattern(self, table: str, name: str) -> np.ndarray:
         """Relative scales (n,) of mean 1."""
@@ -84,10 +113,55 @@ class Inputs:
         def make() -> sparse.csr_array | None:
             queries, path = self.study.workloads[name], f"workloads.{name}"
             if queries.cells:
-                return None
+                n = len(self.frame(table))
+                return sparse.csr_array(sparse.eye_array(n)) if queries.ratio else None
             return as_workload(self._rows(table, queries, path), len(self.frame(table)))[0]
 
         return self._once(("workload", table, name), make)
+
+    def ratio(self, table: str, name: str) -> sparse.csr_array | None:
+        """The denominators of a workload of ratios, (q, n); None for sums."""
+
+        def make() -> sparse.csr_array | None:
+            queries, path = self.study.workloads[name], f"workloads.{name}"
+            if not queries.ratio:
+                return None
+            numerators = self.workload(table, name)
+            assert numerators is not None
+            if queries.over is None:
+                found = self._own(table, queries.over_matrix, f"{path}.over_matrix")
+                if found.shape[0] != numerators.shape[0]:
+                    raise ValueError(
+                        f"`{path}.over_matrix` must have a row for each of the "
+                        f"{numerators.shape[0]} answers; got {found.shape[0]}."
+                    )
+                return found
+            groups = _indicators(self._labels(table, queries.over, f"{path}.over"))
+            touched = sparse.csr_array(abs(numerators) @ groups.T)
+            touched.eliminate_zeros()
+            if np.any(np.diff(touched.indptr) != 1):
+                raise ValueError(
+                    f"`{path}.over`: a sum lies in more than one group of {queries.over}, or in "
+                    "none. Divide by coarser groups, or give over_matrix."
+                )
+            return sparse.csr_array(groups[touched.indices])
+
+        return self._once(("ratio", table, name), make)
+
+    def best(self, table: str, invariant: str, workload: str) -> Best:
+        """The error of the best Gaussian for a workload, at μ = 1: once for all budgets."""
+
+        def make() -> Best:
+            inv, matrix = self.invariant(table, invariant), self.workload(table, workload)
+            below = self.ratio(table, workload)
+            if below is not None and matrix is not None:
+                found = ratios(matrix, below, self.counts(table), inv)
+                matrix = found.linear
+                if self.study.workloads[workload].cells:
+                    matrix = sparse.csr_array(matrix[~np.asarray(inv.determined)[found.kept]])
+            return best_gaussian(inv, matrix, self.neighbours(table, invariant))
+
+        return self._once(("best", table, invariant, workload), make)
 
     def digest(self, table: str, invariant: str, scales: str) -> str:
         """What one mechanism is made from, as a short text: same text, same contents."""
@@ -95,7 +169,10 @@ class Inputs:
         def make() -> str:
             inv = self.invariant(table, invariant).matrix
             parts = (self.counts(table), inv.indptr, inv.indices, inv.data)
-            return digest_of(*parts, self.pattern(table, scales))
+            found = digest_of(*parts, self.pattern(table, scales))
+            # The same totals hide another unit of privacy where they are known to be margins.
+            margin = isinstance(self.invariant(table, invariant), Margins)
+            return f"{found} margins" if margin else found
 
         return self._once(("digest", table, invariant, scales), make)
 
@@ -111,10 +188,28 @@ class Inputs:
                 [_indicators([str(i // int(k)) for i in range(n)]) for k in queries.lengths],
                 format="csr",
             )
-        matrix = _matrix(queries.matrix, f"{path}.matrix")
+        return self._own(table, queries.matrix, f"{path}.matrix")
+
+    def _own(self, table: str, given: Any, path: str) -> sparse.csr_array:
+        matrix, n = _matrix(given, path), len(self.frame(table))
         if matrix.shape[-1] != n:
-            raise AbsentError(f"`{path}.matrix` has {matrix.shape[-1]} columns, not {n}.")
-        return matrix
+            raise AbsentError(f"`{path}` has {matrix.shape[-1]} columns, not {n}.")
+        return as_workload(matrix, n)[0]
+
+    def _margins(self, table: str, keep: Sequence[Sequence[str]], path: str) -> Any:
+        """Margins where the rows are a whole table, cell for cell in order; else totals, joined."""
+        axes = list(dict.fromkeys(column for columns in keep for column in columns))
+        codes, sizes = [], []
+        for axis in axes:
+            code, names = pd.factorize(pd.Series(self._labels(table, [axis], path), dtype=object))
+            codes.append(code)
+            sizes.append(len(names))
+        n = len(self.frame(table))
+        if np.prod(sizes, dtype=float) == n and axes:
+            place = np.ravel_multi_index(codes, sizes)
+            if np.array_equal(place, np.arange(n)):
+                return margins(sizes, [tuple(axes.index(c) for c in columns) for columns in keep])
+        return reduce(and_, [totals(self._labels(table, columns, path)) for columns in keep])
 
     def _labels(self, table: str, columns: Sequence[str], path: str) -> list[str]:
         frame = self.frame(table)
@@ -143,6 +238,13 @@ class Inputs:
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]
+
+
+_NO_MOVE = (
+    "`invariants.{0}` lets no record move alone, so a study knows no unit of privacy for it. Keep "
+    "coarser totals; under margins two people exchange places, in a table with one row for each "
+    "combination of their columns, sorted by them."
+)
 
 
 def digest_of(*parts: np.ndarray) -> str:

@@ -7,21 +7,16 @@ import numpy as np
 
 from cdp_views._checks import InfeasibleError, UnsupportedError
 from cdp_views.calibration import calibrate
-from cdp_views.neighbours import relocations
 from cdp_views.privacy import privacy_loss
 from cdp_views.study.baselines import BASELINES, baseline
 from cdp_views.study.divergence import estimated_divergence
+from cdp_views.study.figures import best_possible, figures
 from cdp_views.study.inputs import Inputs
 from cdp_views.study.mechanisms import UNCONSTRAINED, Mechanism
 from cdp_views.study.points import Point, asked
-from cdp_views.usefulness.decisions import wrong_side
 from cdp_views.usefulness.information import against_independent
-from cdp_views.usefulness.law import error_law, exact_moments
-from cdp_views.usefulness.summary import summary
-from cdp_views.usefulness.yardstick import least_rmse
 
 _LARGEST = 2**25  # numbers of noise at once: 256 MiB
-_DENSE = 2**22  # numbers of a workload that is written out
 _ASIDE = 2**32 - 1  # no repetition has this number
 
 Payload = dict[str, Any]
@@ -35,8 +30,8 @@ def measure(inputs: Inputs, point: Point) -> Payload:
     """Privacy and usefulness of one point.
 
     Returns:
-        "text/<name>" ↦ text, "point/<name>" ↦ number, "workload/<workload>/<name>" ↦ array over
-        repetitions (and size classes or thresholds).
+        "text/<name>" ↦ text, "point/<name>" ↦ number, "best/<workload>/<name>" ↦ number or text,
+        "workload/<workload>/<name>" ↦ array over repetitions (and size classes or thresholds).
 
     Raises:
         SkippedError: it cannot be had.
@@ -59,7 +54,7 @@ def _measure(inputs: Inputs, point: Point) -> Payload:
         inv,
     )
     try:
-        neighbours = relocations(inv, records=study.records)
+        neighbours = inputs.neighbours(point.table, point.invariant)
         scale = calibrate(mechanism.calibrated, neighbours, **point.level.budget)
         view = mechanism(scale)
         payload = _privacy(mechanism, view, neighbours, point, adjusted)
@@ -75,11 +70,13 @@ def _measure(inputs: Inputs, point: Point) -> Payload:
     payload |= {f"point/{name}": value for name, value in known.items()}
     draws = int(np.clip(_LARGEST // counts.size, 20, study.draws))
     payload["point/draws"] = float(draws)
+    for workload in asked(inputs, point.table):
+        rmse, kind = best_possible(inputs, point, workload)
+        payload[f"best/{workload}/rmse"], payload[f"best/{workload}/kind"] = rmse, kind
     for repetition, key in enumerate(keys):
         once = Once(shown)
         for workload in asked(inputs, point.table):
-            figures = _figures(inputs, point, workload, once, key, draws)
-            for name, value in figures.items():
+            for name, value in figures(inputs, point, workload, once, key, draws).items():
                 payload.setdefault(f"workload/{workload}/{name}", []).append(value)
         if repetition == 0 and not once.drawn:
             # Everything is exact: further repetitions would repeat it.
@@ -132,44 +129,6 @@ def _privacy(
     if hasattr(loss.law, "mu"):
         found["point/mu"], found["point/rho"] = loss.mu, loss.rho
     return found
-
-
-def _figures(
-    inputs: Inputs, point: Point, workload: str, view: Any, key: Any, draws: int
-) -> dict[str, Any]:
-    """All figures of one workload, from the law of its errors."""
-    study = inputs.study
-    matrix = inputs.workload(point.table, workload)
-    inv = inputs.invariant(point.table, point.invariant)
-    counts = inputs.counts(point.table)
-    queries = study.workloads[workload]
-    law = error_law(view, matrix, key, draws)
-    known = _moments(view, matrix) if law.kind == "estimate" else {}
-    # Cells that the totals determine are published as counted: no question is left.
-    kept = ~np.asarray(inv.determined, dtype=bool) if matrix is None else slice(None)
-    truth = (counts if matrix is None else matrix @ counts)[kept]
-    found = summary(law, truth, known=known, kept=kept)
-    found["best_gaussian_rmse"] = least_rmse(inv, matrix, point.level.mu, records=study.records)
-    if queries.thresholds:
-        found |= wrong_side(law, truth, queries.thresholds, kept=kept)
-    return found
-
-
-def _moments(view: Any, matrix: Any) -> dict[str, np.ndarray]:
-    """Exact bias, sd and rmse of the queries, where the view knows its covariance."""
-    if matrix is None:
-        return exact_moments(view)
-    if matrix.shape[0] * matrix.shape[1] > _DENSE or not hasattr(view, "covariance_product"):
-        return {}
-    rows = matrix.toarray()
-    try:
-        variance = np.sum(rows * np.asarray(view.covariance_product(rows)), axis=1)
-    except NotImplementedError:
-        return {}
-    # A sum that is exact is left with the rounding of its cells.
-    noise = np.sum(rows**2 * np.asarray(view.variance), axis=1)
-    sd = np.sqrt(np.where(variance > 1e-13 * noise, variance, 0.0))
-    return {"bias": np.zeros_like(sd), "sd": sd, "rmse": sd}
 
 
 @final

@@ -51,9 +51,9 @@ class Study:
         tables: name ↦ `source` ("midwest", "lafferty_blocks", a CSV or Parquet file, a data
             frame), `count` (column) and `public`.
         invariants: name ↦ column, or columns, whose groups' totals stay exact; or `within` and
-            `weights`.
-        workloads: name ↦ "cells", or one of `by`, `marginals`, `lengths`, `matrix`, and
-            `thresholds` for decisions. See `Queries`.
+            `weights`, `margins`, `matrix`, or `all_of` (names that all hold). See `Exact`.
+        workloads: name ↦ "cells", or one of `by`, `marginals`, `lengths`, `matrix`; `over` or
+            `over_matrix` for ratios, and `thresholds` for decisions. See `Queries`.
         views: "unconstrained", "max-entropy", "conditioned", "imaged", and what offices do today:
             "raked", "remainder", "rounded" (see `baselines`).
         noises: "normal", "laplace".
@@ -133,6 +133,8 @@ class Study:
                 "A study needs at least one budget: give epsilon (with delta), rho, mu or "
                 "guess_rate."
             )
+        for name, exact in self.invariants.items():
+            known(f"invariants.{name}.all_of", exact.all_of, _alone(self.invariants))
         if "equal" in self.scales:
             raise ValueError('`scales` must not be named "equal": equal scales come first anyway.')
 
@@ -156,7 +158,8 @@ class Study:
         for needed in ("tables", "invariants"):
             if needed not in given:
                 raise ValueError(f"`{path}` must have a table [{needed}.NAME].")
-        for group, key in (("tables", "source"), ("workloads", "matrix")):
+        paths = [("tables", "source"), ("invariants", "matrix")]
+        for group, key in (*paths, ("workloads", "matrix"), ("workloads", "over_matrix")):
             for one in _mapping(group, given.get(group, {})).values():
                 if isinstance(one, dict) and key in one and one[key] not in EMBEDDED:
                     one[key] = resolved(one[key], path.parent)
@@ -244,6 +247,11 @@ _PARTS: dict[str, type] = {
     "scales": Scales,
     "workloads": Queries,
 }
+
+
+def _alone(invariants: Mapping[str, Exact]) -> list[str]:
+    """Those that others may be made of."""
+    return [name for name, exact in invariants.items() if not exact.all_of]
 
 
 def _parts(name: str, kind: type, given: Any) -> Mapping[str, Any]:

@@ -74,6 +74,7 @@ def points(inputs: Inputs) -> tuple[list[Point], list[tuple[str, str]]]:
         for workload in study.workloads:
             with missing.of(f"workloads.{workload}", table, skipped):
                 inputs.workload(table, workload)
+                inputs.ratio(table, workload)
         for invariant in study.invariants:
             for scales in (EQUAL, *study.scales):
                 if missing.any(table, f"invariants.{invariant}", f"scales.{scales}"):
@@ -101,6 +102,7 @@ def asked(inputs: Inputs, table: str) -> list[str]:
     for name in inputs.study.workloads:
         try:
             inputs.workload(table, name)
+            inputs.ratio(table, name)
         except AbsentError:
             continue
         there.append(name)

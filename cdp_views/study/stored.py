@@ -17,7 +17,7 @@ import numpy as np
 from cdp_views.study.inputs import Inputs, digest_of
 from cdp_views.study.points import Point, asked
 
-FORMAT = 1
+FORMAT = 2
 RESULT = "study.nc"
 _ABOUT = "study.json"
 _FOLDER = "points"
@@ -45,7 +45,10 @@ def fingerprints(inputs: Inputs, points: list[Point]) -> list[str]:
         told: list[Any] = []
         for name in asked(inputs, table):
             matrix = inputs.workload(table, name)
-            parts = () if matrix is None else (matrix.indptr, matrix.indices, matrix.data)
+            below = inputs.ratio(table, name)
+            parts = [
+                p for m in (matrix, below) if m is not None for p in (m.indptr, m.indices, m.data)
+            ]
             told.append([name, digest_of(*parts), list(study.workloads[name].thresholds)])
         of_table[table] = told
     return [

@@ -28,7 +28,6 @@ _OF_WORKLOADS: dict[str, tuple[str, str, str, bool]] = {
     "sd": ("", "counts", "standard deviation of the error, mean of the queries", False),
     "margin90_typical": ("", "counts", "90 % margin, median of the queries", False),
     "margin90_worst": ("", "counts", "90 % margin, largest of the queries", False),
-    "best_gaussian_rmse": ("", "counts", "rmse of the best Gaussian at this privacy", False),
     "wrong_side": ("threshold", "1", "expected share of queries decided wrongly", True),
     "misallocated": ("threshold", "1", "expected share of counts in queries decided wrongly", True),
 }
@@ -141,6 +140,8 @@ def _workloads(study: Study, measured: Sequence[tuple[Point, Payload]], public: 
     sizes = {"size": len(SIZE_CLASSES), "threshold": len(thresholds)}
     shape = (len(measured), len(names), study.repetitions)
     adjusted = any(point.view in BASELINES for point, _ in measured)
+    # Errors of ratios are divided by true totals.
+    told = adjusted or any(queries.ratio for queries in study.workloads.values())
     data: dict[str, Any] = {}
     for name, (beyond, unit, meaning, depends) in _OF_WORKLOADS.items():
         if beyond == "threshold" and not thresholds:
@@ -165,19 +166,28 @@ def _workloads(study: Study, measured: Sequence[tuple[Point, Payload]], public: 
             long_name = meaning if not suffix else f"standard error of {name}"
             variable = xr.Variable(dims, held, {"unit": unit, "long_name": long_name})
             # What offices do to make counts add up has errors that depend on the counts.
-            if depends or adjusted:
+            if depends or told:
                 mark(variable, public)
             data[f"{name}{suffix}"] = variable
+    variable = _best(data, names, measured)
+    if told:
+        mark(variable, public)
     kinds = np.full(shape[:2], "not asked", dtype=object)
+    first_order = np.zeros(shape[:2], dtype=np.int8)
     for i, (_, payload) in enumerate(measured):
         for j, workload in enumerate(names):
             estimated = payload.get(f"workload/{workload}/estimated")
             if estimated is not None:
                 kinds[i, j] = "estimate" if np.any(estimated) else "exact"
+            if f"workload/{workload}/first_order" in payload:
+                first_order[i, j] = 1
     data["error_kind"] = (("point", "workload"), kinds.astype(str))
+    about = "1: of a ratio over a noisy total; mae, rmse and sd are those of its first order"
+    data["first_order"] = (("point", "workload"), first_order, {"long_name": about})
     coords: dict[str, Any] = {
         "point": _texts(point.label for point, _ in measured),
         "workload": _texts(names),
+        "unit": ("workload", _texts("1" if study.workloads[w].ratio else "counts" for w in names)),
         "repetition": np.arange(study.repetitions),
         "size": list(SIZE_CLASSES),
     }
@@ -187,6 +197,24 @@ def _workloads(study: Study, measured: Sequence[tuple[Point, Payload]], public: 
         coords[name] = ("point", _texts(getattr(point, name) for point, _ in measured))
     coords["budget"] = ("point", np.array([point.level.value for point, _ in measured]))
     return xr.Dataset(data, coords=coords)
+
+
+def _best(
+    data: dict[str, Any], names: Sequence[str], measured: Sequence[tuple[Point, Payload]]
+) -> xr.Variable:
+    """The yardstick of every point and workload, and what it rests on."""
+    rmse = np.full((len(measured), len(names)), np.nan)
+    kind = np.full(rmse.shape, "not asked", dtype=object)
+    for i, (_, payload) in enumerate(measured):
+        for j, workload in enumerate(names):
+            if f"best/{workload}/rmse" in payload:
+                rmse[i, j] = payload[f"best/{workload}/rmse"]
+                kind[i, j] = str(payload[f"best/{workload}/kind"])
+    about = _attrs("counts", "rmse of the best Gaussian at this privacy; of ratios to first order")
+    variable = xr.Variable(("point", "workload"), rmse, about)
+    data["best_gaussian_rmse"] = variable
+    data["best_gaussian_kind"] = (("point", "workload"), kind.astype(str))
+    return variable
 
 
 def _figure(held: Payload, name: str) -> float:

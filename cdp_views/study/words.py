@@ -29,13 +29,35 @@ class Table:
 @final
 @dataclass(frozen=True)
 class Exact:
-    """Totals that stay exact: of the groups that the columns `within` make together.
+    """What stays exact: one of the first four; nothing at all keeps the grand total.
 
-    No column at all keeps the grand total; `weights` is a published column of weights.
+    Args:
+        within: totals of the groups that these columns make together.
+        margins: several such lists of columns, all their totals; a table of one row for each
+            combination, sorted, is known to be one, and people in it exchange places (`cdp.moves`).
+        matrix: own totals, the path of a .npy, .npz (sparse) or .csv file, (k, n).
+        all_of: names of other invariants, which all hold.
+        weights: with `within`, a published column of weights.
     """
 
     within: tuple[str, ...] = ()
     weights: str | None = None
+    margins: tuple[tuple[str, ...], ...] = ()
+    matrix: Any = None
+    all_of: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        given = [name for name in _HELD if len_of(getattr(self, name))]
+        if len(given) > 1:
+            raise ValueError(
+                f"What stays exact must be one of {', '.join(_HELD)}; got {' and '.join(given)}. "
+                "Join invariants by all_of."
+            )
+        if self.weights is not None and given not in ([], ["within"]):
+            raise ValueError(f"`weights` belong to totals within columns; got {given[0]}.")
+
+
+_HELD = ("within", "margins", "matrix", "all_of")
 
 
 @final
@@ -58,7 +80,10 @@ class Queries:
         marginals: several such lists of columns, all their sums in one workload.
         lengths: sums of so many consecutive rows, one stretch after the other.
         matrix: own sums, the path of a .npy, .npz (sparse) or .csv file without header, (q, n).
-        thresholds: levels in counts; how often a release falls on the wrong side of each.
+        over: ratios instead: each answer over the sum of the group of these columns that it lies
+            in; [] is the grand total.
+        over_matrix: ratios over own sums, one for each answer, as `matrix`.
+        thresholds: levels in counts, or of ratios; how often a release falls on the wrong side.
     """
 
     cells: bool = False
@@ -66,10 +91,12 @@ class Queries:
     marginals: tuple[tuple[str, ...], ...] = ()
     lengths: tuple[int, ...] = ()
     matrix: Any = None
+    over: tuple[str, ...] | None = None
+    over_matrix: Any = None
     thresholds: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        given = [k for k in _KINDS if getattr(self, k) is not None and len_of(getattr(self, k))]
+        given = [kind for kind in _KINDS if len_of(getattr(self, kind))]
         if len(given) != 1:
             raise ValueError(
                 f"A workload must be exactly one of {', '.join(_KINDS)}; got "
@@ -77,16 +104,23 @@ class Queries:
             )
         if any(length < 1 or length != int(length) for length in self.lengths):
             raise ValueError("`lengths` must be whole numbers of at least 1 row.")
+        if self.over is not None and self.over_matrix is not None:
+            raise ValueError("A ratio has one denominator; got over and over_matrix.")
         if not np.isfinite(np.asarray(self.thresholds, dtype=float)).all():
             raise ValueError("`thresholds` must be finite counts.")
+
+    @property
+    def ratio(self) -> bool:
+        """Whether answers are ratios."""
+        return self.over is not None or self.over_matrix is not None
 
 
 _KINDS = ("cells", "by", "marginals", "lengths", "matrix")
 
 
 def len_of(value: Any) -> int:
-    """Whether anything is asked: 0 for False and for what is empty."""
-    return len(value) if isinstance(value, tuple) else int(value is not False)
+    """Whether anything is asked: 0 for None, False and for what is empty."""
+    return len(value) if isinstance(value, tuple) else int(value is not False and value is not None)
 
 
 def part(kind: type, path: str, given: Any) -> Any:
@@ -122,7 +156,7 @@ def known(path: str, given: Iterable[str], names: Sequence[str]) -> None:
             raise ValueError(f'{where} no key "{key}". {hint}The keys are {", ".join(names)}.')
 
 
-_TEXTS = {"within", "by"}
+_TEXTS = {"within", "by", "over", "all_of"}
 _TEXT = {"count", "column", "weights"}
 
 
@@ -132,7 +166,7 @@ def _value(path: str, key: str, value: Any) -> Any:
         raise ValueError(f"`{path}` must be the name of a column; got {value!r}.")
     if key in _TEXTS:
         return texts(path, value)
-    if key == "marginals":
+    if key in ("marginals", "margins"):
         return tuple(texts(path, one) for one in listed(path, value))
     if key in ("lengths", "thresholds"):
         return numbers(path, value)  # whole lengths are checked by `Queries`

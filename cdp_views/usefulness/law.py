@@ -31,7 +31,7 @@ def error_law(view: Any, workload: sp.csr_array | None, key: Any, draws: int) ->
                 f"{_name(view)} has no exact law of its errors. Pass key=jax.random.key(...) for "
                 "an estimate from draws, with its standard error."
             ) from missing
-    errors = _errors(view, workload, key, draws)
+    errors = drawn_errors(view, workload, key, draws)
     classes = laws(view) if workload is None else None
     return SampledDeviation(errors) if classes is None else PooledDeviation(errors, classes)
 
@@ -52,7 +52,7 @@ def exact_moments(view: Any) -> dict[str, np.ndarray]:
     return {"bias": bias, "sd": sd, "rmse": np.hypot(bias, sd)}
 
 
-def _errors(view: Any, workload: sp.csr_array | None, key: Any, draws: int) -> np.ndarray:
+def drawn_errors(view: Any, workload: sp.csr_array | None, key: Any, draws: int) -> np.ndarray:
     """Draws of the errors, (draws, q), in batches that fit in memory."""
     cells = int(np.shape(view.loc)[-1])
     queries = cells if workload is None else workload.shape[0]

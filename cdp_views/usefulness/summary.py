@@ -17,6 +17,7 @@ def summary(
     *,
     known: Mapping[str, np.ndarray] | None = None,
     kept: Any = slice(None),
+    sizes: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """Errors of a workload: relative ones by size of the true answer first, then overall.
 
@@ -29,6 +30,7 @@ def summary(
         truth: true answers of the kept ones, in counts.
         known: exact `bias`, `sd` and `rmse` in place of estimates.
         kept: mask or slice of the queries that count.
+        sizes: what the size classes go by, the true answers if None: of ratios, the counts above.
 
     Returns:
         `<figure>` and `<figure>_stderr` (0 where exact): `relative_margin90`, `relative_mae`
@@ -70,7 +72,7 @@ def summary(
         "margin90_typical_stderr": float(np.median(error("margin"))),
         "margin90_worst_stderr": float(error("margin")[worst]),
     }
-    classes = size_class(truth)
+    classes = size_class(truth if sizes is None else sizes)
     number = len(SIZE_CLASSES)
     figures["queries"] = np.bincount(classes, minlength=number).astype(float)
     by_size = ("relative_margin90", "relative_mae", "bias_by_size")

@@ -128,11 +128,7 @@ def test_numbers_of_a_point_depend_on_nothing_but_itself(found):
     ).run()
     shared = [p for p in other["points"]["point"].values if p in found["points"]["point"].values]
     assert len(shared) == 1
-    drop = ["best_gaussian_rmse", "best_gaussian_rmse_stderr"]
-    one, two = (
-        t["workloads"].to_dataset().drop_vars(drop, errors="ignore").sel(point=shared)
-        for t in (found, other)
-    )
+    one, two = (t["workloads"].to_dataset().sel(point=shared) for t in (found, other))
     assert one.identical(two.sel(workload=["cells", "county"]))
     third = study(seed=6).run()["workloads"].to_dataset().sel(point=shared)
     assert not (third["mae"] == one["mae"]).any()
@@ -183,7 +179,7 @@ def test_a_result_of_another_version(tmp_path, found):
     tree = found.copy()
     tree.attrs["format"] = 99
     tree.to_netcdf(tmp_path / "study.nc", engine="h5netcdf")
-    with pytest.raises(ValueError, match="has format 99; this version of cdp_views reads format 1"):
+    with pytest.raises(ValueError, match="has format 99; this version of cdp_views reads format 2"):
         cdp.read_study(tmp_path)
     (tmp_path / "study.json").write_text('{"format": 99}')
     with pytest.raises(ValueError, match="has format 99"):
@@ -278,6 +274,94 @@ def test_workloads_are_what_they_say(tmp_path):
     margins = inputs.workload("blocks", "margins").toarray()
     assert (margins @ counts).tolist() == [2576, 2674, 1239, 1337, 546, 461, 1667]
     np.testing.assert_array_equal(inputs.workload("blocks", "own").toarray(), own)
+
+
+FULL = pd.DataFrame(
+    [
+        (f"s{i // 2}", f"c{i}", race, 20 * i + 7 * ord(race) % 50)
+        for i in range(4)
+        for race in "xyz"
+    ],
+    columns=["state", "county", "race", "count"],
+)
+
+
+def test_invariants_that_overlap_and_ratios():
+    """Each combination is built, or skipped with a reason; ratios over exact totals are exact."""
+    tree = study(
+        tables={"full": {"source": FULL, "count": "count"}},
+        invariants={
+            "county": "county",
+            "state": "state",
+            "table": {"margins": [["county"], ["race"]]},
+            "both": {"all_of": ["state", "county"]},
+            "own": {"matrix": np.eye(12)[:1]},
+            "race": "race",
+            "stuck": {"all_of": ["county", "race"]},
+        },
+        workloads={
+            "share": {"cells": True, "over": "county", "thresholds": [0.3]},
+            "odds": {"matrix": np.eye(12)[:2], "over_matrix": np.eye(12)[2:4]},
+        },
+        views=("unconstrained", "conditioned", "raked"),
+        noises="normal",
+        epsilon=1.0,
+        draws=100,
+    ).run()
+    held = tree["workloads"].to_dataset().isel(repetition=0)
+    had = list(zip(held["invariant"].values, held["view"].values, strict=True))
+    skipped = dict(
+        zip(tree["skipped"]["combination"].values, tree["skipped"]["reason"].values, strict=True)
+    )
+    assert {name for name, _ in had} == {"county", "state", "table", "both", "own", "race"}
+    assert [name for name, view in had if view == "raked"] == ["county", "state", "both", "race"]
+    stuck = [why for what, why in skipped.items() if "stuck" in what]
+    assert len(stuck) == 3 and "lets no record move alone" in stuck[0]
+    units = dict(zip(held["invariant"].values, tree["points"]["neighbours"].values, strict=True))
+    assert "table move" in units["table"] and "relocation" in units["both"]
+    share = held.sel(workload="share")
+    exact = {
+        one for one, kind in zip(had, share["error_kind"].values, strict=True) if kind == "exact"
+    }
+    assert exact == {(name, "conditioned") for name in ("county", "table", "both")}
+    (i,) = [k for k, one in enumerate(had) if one == ("county", "conditioned")]
+    scale = float(tree["points"]["scale"][i])
+    county = FULL.groupby("county")["count"].transform("sum").to_numpy()
+    sd = scale * np.sqrt(2 / 3) / county
+    np.testing.assert_allclose(share["rmse"][i], np.sqrt(np.mean(sd**2)), rtol=1e-10)
+    np.testing.assert_allclose(share["best_gaussian_rmse"][i], share["rmse"][i], rtol=1e-6)
+    assert share["unit"] == "1" and share["mae"].attrs["confidential"] == 1
+    odds = held.sel(workload="odds")
+    assert (odds["first_order"] == 1).all() and (odds["error_kind"] == "estimate").all()
+    # No Gaussian that keeps the same hides as much with less error.
+    free = (held["view"] == "conditioned") & (held["noise"] == "normal")
+    ratio = (held["rmse"] / held["best_gaussian_rmse"]).where(free, drop=True)
+    assert (ratio > 1 - 1e-9).all() and (ratio.max() > 1.05)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (
+            {"invariants": {"i": {"within": "state", "margins": [["state"]]}}},
+            "must be one of within",
+        ),
+        ({"invariants": {"i": {"margins": [["state"]], "weights": "w"}}}, "`weights` belong to"),
+        ({"invariants": {"i": {"all_of": ["j"]}}}, "`invariants.i.all_of` has no key"),
+        (
+            {"workloads": {"w": {"cells": True, "over": [], "over_matrix": "d.npy"}}},
+            "one denominator",
+        ),
+        ({"workloads": {"w": {"by": "state", "over": "county"}}}, "lies in more than one group"),
+        (
+            {"workloads": {"w": {"by": "state", "over_matrix": np.eye(13)[:1]}}},
+            "a row for each of the 2",
+        ),
+    ],
+)
+def test_invariants_and_ratios_that_make_no_sense(changed, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        study(noises="normal", **changed).run()
 
 
 def test_tables_that_lack_a_column_are_skipped_and_a_column_that_none_has_is_refused():

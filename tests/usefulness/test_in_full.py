@@ -2,17 +2,14 @@
 
 import numpy as np
 import numpyro.distributions as dist
-import pytest
 import scipy.linalg
 import scipy.stats
-from scipy import sparse
 
 import cdp_views as cdp
 from cdp_views.deviation import LaplaceDeviation, NormalDeviation, SampledDeviation
 from cdp_views.usefulness.decisions import wrong_side
 from cdp_views.usefulness.information import against_independent
 from cdp_views.usefulness.summary import summary
-from cdp_views.usefulness.yardstick import least_rmse
 
 GROUPS = ["a"] * 3 + ["b"] * 2
 SCALE = np.array([1.0, 2.0, 2.5, 1.5, 1.5])
@@ -46,29 +43,6 @@ def test_divergence_and_total_correlation_against_dense_algebra():
     free = cdp.Conditioned(dist.Normal(np.zeros(5), SCALE), cdp.linear(np.zeros((0, 5))))
     assert against_independent(free, None)["kl"] == 0
     assert np.isnan(against_independent(object(), None)["entropy"])
-
-
-def test_the_yardstick_against_a_convex_solve():
-    cp = pytest.importorskip("cvxpy")
-    inv = cdp.totals(GROUPS)
-    K = scipy.linalg.null_space(inv.matrix.toarray())
-    pairs = [(0, 1), (0, 2), (1, 2), (3, 4)]
-    W = np.vstack([np.eye(5)[:3], [0, 0, 0, 2, -2]])
-    for workload in (None, W):
-        rows = np.eye(5) if workload is None else workload
-        S = cp.Variable((3, 3), PSD=True)
-        limits = [
-            cp.matrix_frac(K.T @ (np.eye(5)[i] - np.eye(5)[j]), S) <= 0.8**2 for i, j in pairs
-        ]
-        problem = cp.Problem(cp.Minimize(cp.trace(rows @ K @ S @ K.T @ rows.T)), limits)
-        problem.solve(solver=cp.CLARABEL)
-        expected = np.sqrt(problem.value / len(rows))
-        given = None if workload is None else sparse.csr_array(workload)
-        np.testing.assert_allclose(least_rmse(inv, given, 0.8), expected, rtol=1e-4)
-    tells_apart = sparse.csr_array(np.eye(5)[:1])
-    assert np.isnan(least_rmse(inv, tells_apart, 0.8)) and np.isnan(least_rmse(inv, None, np.nan))
-    assert np.isnan(least_rmse(cdp.totals(GROUPS, [1, 2, 1, 1, 1]), None, 0.8))
-    assert least_rmse(inv, None, 0.8, records=3) == pytest.approx(3 * least_rmse(inv, None, 0.8))
 
 
 def test_decisions_against_scipy_and_draws():
