@@ -132,7 +132,7 @@ def _described(name: str, value: Any, *, public: bool) -> str:
         body = [_markdown((value.__doc__ and inspect.getdoc(value)) or "")]
         body += [_member(*member) for member in _members(value)]
     else:
-        kind, signature = "function", name + _signature(_source(value))
+        kind, signature = "function", name + _signature(value)
         body = [_markdown(inspect.getdoc(value) or "")]
     return f"{heading}\n\n{_directive(kind, signature, body, fence=6)}"
 
@@ -161,7 +161,7 @@ def _member(name: str, member: Any) -> str:
     if isinstance(member, property | cached_property):
         return _directive("property", name, body, fence=5)
     bare = member.__func__ if isinstance(member, classmethod | staticmethod) else member
-    signature = _signature(_source(bare), bound=not isinstance(member, staticmethod))
+    signature = _signature(bare, bound=not isinstance(member, staticmethod))
     return _directive("method", name + signature, body, fence=5)
 
 
@@ -171,14 +171,21 @@ def _source(value: Any) -> ast.FunctionDef:
     return tree
 
 
-def _signature(function: ast.FunctionDef, *, bound: bool = False) -> str:
+def _signature(value: Any, *, bound: bool = False) -> str:
     """Arguments and result as they are written in the source, where types are short."""
+    function = value if isinstance(value, ast.FunctionDef) else _source(value)
     if bound:
         (function.args.posonlyargs or function.args.args).pop(0)
+    # a default that is a constant of its module is shown by its value
+    scope = getattr(value, "__globals__", {})
+    defaults = function.args.kw_defaults
+    for place, default in enumerate(defaults):
+        if isinstance(default, ast.Name) and isinstance(scope.get(default.id), int | float | str):
+            defaults[place] = ast.Constant(scope[default.id])
     answer = f" -> {_unquoted(function.returns)}" if function.returns else ""
     for argument in [*function.args.args, *function.args.kwonlyargs]:
-        if isinstance(argument.annotation, ast.Constant):
-            argument.annotation = ast.parse(argument.annotation.value, mode="eval").body
+        if argument.annotation:
+            argument.annotation = ast.parse(_unquoted(argument.annotation), mode="eval").body
     return f"({ast.unparse(function.args)}){answer}"
 
 
@@ -191,7 +198,7 @@ def _unquoted(annotation: ast.expr) -> str:
 def _constructor(of: type) -> str:
     own = vars(of).get("__init__")
     try:
-        return _signature(_source(own), bound=True).split(" -> ")[0]
+        return _signature(own, bound=True).split(" -> ")[0]
     except (TypeError, OSError, AssertionError):  # dataclass: its __init__ has no source
         tree = ast.parse(textwrap.dedent(inspect.getsource(of))).body[0]
         assert isinstance(tree, ast.ClassDef)

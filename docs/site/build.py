@@ -30,7 +30,7 @@ _UNEXECUTED = (
 
 def main() -> None:
     """Assemble, build, check."""
-    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    asked = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     asked.add_argument("out", nargs="?", type=Path, default=ROOT / "build" / "site")
     asked.add_argument("--executed", type=Path, help="folder of executed notebooks")
     given = asked.parse_args()

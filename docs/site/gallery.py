@@ -14,7 +14,7 @@ import cdp_views as cdp
 
 VIEWS = {"conditioned": cdp.Conditioned, "imaged": cdp.Imaged, "max-entropy": cdp.MaxEntropy}
 COLOUR = {"conditioned": "#E69F00", "imaged": "#009E73", "max-entropy": "#0072B2"}
-QUIET = {
+QUIET: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.titlelocation": "left",
@@ -33,7 +33,7 @@ def draw(folder: Path) -> None:
         learnt_or_changed().savefig(folder / "belief.svg")
         who_pays().savefig(folder / "pays.svg")
         profiles().savefig(folder / "profiles.svg")
-        counties().savefig(folder / "counties.svg")
+        ranking_turns().savefig(folder / "ranking.svg")
 
 
 def noise_in_the_plane() -> Figure:
@@ -42,7 +42,7 @@ def noise_in_the_plane() -> Figure:
     axes_of_cells = np.asarray(
         state.coordinates(state.project(np.eye(3)))
     )  # where each county's axis points
-    scales = np.array([[1.0, 1.0, 1.0], [0.5, 1.0, 1.25]])
+    scales = np.array([[0.8, 0.8, 0.8], [0.4, 0.8, 1.0]])
     figure = Figure(figsize=(10.5, 7.6), layout="constrained")
     panels = figure.subplots(2, 3, sharex=True, sharey=True)
     for column, (name, view) in zip(panels.T, VIEWS.items(), strict=True):
@@ -52,11 +52,11 @@ def noise_in_the_plane() -> Figure:
         inks = LinearSegmentedColormap.from_list(name, ["white", COLOUR[name], _dark(name)])
         for row, panel in enumerate(column):
             points = np.asarray(state.coordinates(draws[:, row]))
-            ink: Any = {"cmap": inks, "mincnt": 3, "bins": "log"}
-            panel.hexbin(*points.T, gridsize=56, extent=(-6, 6, -6, 6), **ink)
+            ink: Any = {"cmap": inks, "mincnt": 4, "bins": "log"}
+            panel.hexbin(*points.T, gridsize=64, extent=(-7, 7, -7, 7), **ink)
             for axis in 6 * axes_of_cells:
                 panel.plot(*zip(-axis, axis, strict=True), color="#5b6875", lw=0.5, alpha=0.5)
-            panel.set(aspect="equal", xlim=(-5.6, 5.6), ylim=(-5.6, 5.6), xticks=[], yticks=[])
+            panel.set(aspect="equal", xlim=(-6.4, 6.4), ylim=(-6.4, 6.4), xticks=[], yticks=[])
             panel.spines[:].set_visible(False)
         column[0].set_title(name, color=_dark(name), fontweight="bold", loc="center")
     for panel, scale in zip(panels[:, 0], scales, strict=True):
@@ -124,15 +124,26 @@ def profiles() -> Figure:
     return cdp.profile_figure(cdp.profile_curves(losses))
 
 
-def counties() -> Figure:
-    """437 counties of five states, their totals exact; metropolitan counties get less noise."""
-    table = cdp.datasets.midwest()
-    found = cdp.compare(
-        table["popamerindian"].to_numpy(),
-        cdp.totals(table["state"]),
-        epsilon=1.0,
-        delta=1e-10,
-        scales={"quiet cities": np.where(table["inmetro"] == 1, 1.0, 2.0)},
-        public=True,
-    )
-    return found.plot()
+def ranking_turns() -> Figure:
+    """Laplace noise in groups of two: which view is more accurate depends on what is held equal."""
+    pair = cdp.totals(["state", "state"])
+    of_scale: dict[str, Any] = {
+        name: lambda s, view=VIEWS[name]: view(dist.Laplace(np.zeros(2), s), pair)
+        for name in ("conditioned", "imaged")
+    }
+    unit = cdp.relocations(pair)
+    reference = cdp.privacy_loss(of_scale["conditioned"](2.0), unit)
+    held = [0.0, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.995]
+    found = [cdp.equal_profile(of_scale, unit, epsilon=e, reference=reference) for e in held]
+    figure = Figure(figsize=(9.0, 3.8), layout="constrained")
+    axes = figure.subplots()
+    for name, view in of_scale.items():
+        sd = [float(np.sqrt(np.asarray(view(each.scales[name]).variance)[0])) for each in found]
+        pure = float(np.sqrt(np.asarray(view(2.0).variance)[0]))
+        axes.plot([*held, 1.0], [*sd, pure], color=COLOUR[name], lw=2.5)
+        axes.plot(1.0, pure, "o", color=COLOUR[name], ms=8, label=name, clip_on=False)
+    axes.set(xlim=(0, 1.0), ylim=(0, None), ylabel="standard deviation, persons")
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["the best guess", "¼", "½", "¾", "pure ε = 1"])
+    axes.set_xlabel("what is held equal: δ(ε₀) at ε₀ = …")
+    axes.legend(loc="lower left")
+    return figure
