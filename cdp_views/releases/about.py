@@ -1,4 +1,4 @@
-"""One offline page beside a release: do its totals add up, how far is a sum off, what is promised."""
+"""One offline page beside a release: its totals, the margin of any sum, what is promised."""
 
 import html
 from typing import TYPE_CHECKING, Any
@@ -82,8 +82,8 @@ def _what(release: "Release") -> str:
     delta = f", δ = {told['delta']:.15g}" if told["delta"] else ""
     return (
         f"{cells:,} counts were published with {told['noise']} noise ({told['view']} view, "
-        f"ε = {told['epsilon']:.15g}{delta}), and {count:,} total{'s' if count != 1 else ''} exactly "
-        "as counted. This page opens without internet and sends nothing."
+        f"ε = {told['epsilon']:.15g}{delta}), and {count:,} total{'s' if count != 1 else ''} "
+        "exactly as counted. This page opens without internet and sends nothing."
     )
 
 
@@ -102,7 +102,7 @@ def _drop(name: str, csv: bool, inside: bool) -> str:
 
 
 def _law(release: "Release") -> dict[str, Any]:
-    """What the page can't work out from the metadata: groups, precisions, draws; None if needless."""
+    """What the page can't work out from the metadata: groups, precisions, draws."""
     told, inv = release.metadata, release.invariant
     plain = inv.plain_groups
     found: dict[str, Any] = {}
@@ -158,7 +158,10 @@ def _formula(release: "Release") -> str:
 
 def _unequal(told: dict[str, Any]) -> str:
     if told["view"] == "conditioned":
-        r = "qnorm(0.95) * sqrt(sum(i * s^2) - sum(tapply(i * s^2, g, sum)^2 / tapply(s^2, g, sum)))"
+        r = (
+            "qnorm(0.95) * sqrt(sum(i * s^2) - "
+            "sum(tapply(i * s^2, g, sum)^2 / tapply(s^2, g, sum)))"
+        )
         sheet = "SUMPRODUCT(C2:C9*B2:B9^2)-SUMPRODUCT(C2:C9*B2:B9^2)^2/SUMSQ(B2:B9)"
     else:
         r = "qnorm(0.95) * sqrt(sum((i - ave(i, g))^2 * s^2))"
@@ -175,8 +178,8 @@ def _unequal(told: dict[str, Any]) -> str:
 
 
 _KN = (
-    "Let k be how many cells of each group are in the sum, and n how many the group has. In R, with "
-    "one number of k and of n for each group"
+    "Let k be how many cells of each group are in the sum, and n how many the group has. In R, "
+    "with one number of k and of n for each group"
 )
 _FROM_VARIANCES = (
     f"<p>{_KN} and v from the table below, and in Excel or LibreOffice with k in A2:A9, n in B2:B9 "

@@ -103,18 +103,28 @@ def in_plain_words(metadata: dict[str, Any], determined: list[str], name: str) -
     """
     scale = np.asarray(metadata["scale"], dtype=np.float64)
     size = f"{scale:,.4g}" if scale.ndim == 0 else f"{scale.min():,.4g} to {scale.max():,.4g}"
+    follow = f" So are the cells that follow from them: {_some(determined)}." if determined else ""
     told = [
-        "Exactly as counted: the totals listed above. No noise was added to them."
-        + (f" So are the cells that follow from them: {_some(determined)}." if determined else ""),
-        f"Noisy: every other cell is its count plus chance. The noise is {_VIEWS[metadata['view']]}"
-        f"; its base is {metadata['noise']} noise of scale {size} counts. It is 0 on average.",
-        f"Protected: {metadata['neighbours']['unit']}. Whoever sees the table can hardly tell "
-        "whether such a change was made; ε says how hardly, and smaller is stronger.",
-        "Not protected: the totals themselves, what follows from them, and larger changes than "
-        "the one named; nor what other publications say about the same people. Each further "
-        "release of the same counts weakens the promise.",
-        "Negative numbers are no mistake: where a count is near 0, chance may bring it below. "
-        "Do not set them to 0 before adding up or averaging, as the noise would no longer cancel.",
+        f"Exactly as counted: the totals listed above. No noise was added to them.{follow}",
+        (
+            "Noisy: every other cell is its count plus chance. The noise is "
+            f"{_VIEWS[metadata['view']]}; its base is {metadata['noise']} noise of scale {size} "
+            "counts. It is 0 on average."
+        ),
+        (
+            f"Protected: {metadata['neighbours']['unit']}. Whoever sees the table can hardly tell "
+            "whether such a change was made; ε says how hardly, and smaller is stronger."
+        ),
+        (
+            "Not protected: the totals themselves, what follows from them, and larger changes than "
+            "the one named; nor what other publications say about the same people. Each further "
+            "release of the same counts weakens the promise."
+        ),
+        (
+            "Negative numbers are no mistake: where a count is near 0, chance may bring it below. "
+            "Do not set them to 0 before adding up or averaging, as the noise would no longer "
+            "cancel."
+        ),
     ]
     if "structural_zeros" in metadata:
         told.append("Cells that can only be 0, whatever the data, were left at 0 without noise.")
