@@ -21,6 +21,7 @@ nb_execution_mode = "off"  # `build.py` is given executed copies; nothing is run
 nb_merge_streams = True
 nb_mime_priority_overrides = [("html", "text/html", 0)]
 highlight_language = "none"
+smartquotes = False  # "couple" is a string to type
 python_maximum_signature_line_length = 88
 python_display_short_literal_types = True
 add_module_names = False

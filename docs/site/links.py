@@ -1,6 +1,7 @@
 """Links that authors need not write: code such as `cdp.totals` leads to its page."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from docutils import nodes
@@ -9,6 +10,7 @@ from sphinx.application import Sphinx
 from sphinx.util.nodes import make_refnode
 
 _NAME = re.compile(r"(?:cdp|cdp_views)\.([A-Za-z_]\w*(?:\.\w+)*)(?:\(.*\))?", re.DOTALL)
+_BARE = re.compile(r"(\bcdp\.[A-Za-z_]\w*)")  # in words, without the marks of code
 _CLASS = re.compile(r"[A-Z][a-z]+[A-Za-z]*")
 
 
@@ -36,6 +38,16 @@ def _by_last_name(app: Sphinx, _env: Any, node: Any, content: nodes.Element) -> 
     return make_refnode(app.builder, node["refdoc"], target.docname, target.node_id, content, full)
 
 
+def _with_links(app: Sphinx, docname: str, text: str) -> Iterator[nodes.Node]:
+    for part in _BARE.split(text):
+        if not (_BARE.fullmatch(part) and (found := _find(app, part.removeprefix("cdp.")))):
+            yield nodes.Text(part)
+            continue
+        full, target = found
+        code = nodes.literal(part, part)
+        yield make_refnode(app.builder, docname, target.docname, target.node_id, code, full)
+
+
 def _link_code(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     for literal in list(doctree.findall(nodes.literal)):
         if isinstance(literal.parent, nodes.reference | nodes.title | addnodes.desc_signature):
@@ -50,6 +62,9 @@ def _link_code(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             app.builder, docname, target.docname, target.node_id, literal.deepcopy(), full
         )
         literal.replace_self(link)
+    for text in list(doctree.findall(nodes.Text)):
+        if _BARE.search(text) and isinstance(text.parent, nodes.paragraph):
+            text.parent.replace(text, list(_with_links(app, docname, str(text))))
     # a page is to be opened, not saved
     for link in list(doctree.findall(addnodes.download_reference)):
         if link["reftarget"].endswith("explore.html"):
