@@ -49,6 +49,7 @@ class Request:
     publishable: bool
     about: bool
     accept_exact: bool
+    bits: str
     ledger: Path | None
     out: Path
 
@@ -143,6 +144,7 @@ def run(request: Request) -> None:
                 output="whole" if request.whole else "drawn",
                 publishable=request.publishable,
                 ledger=ledger,
+                bits=request.bits,  # pyright: ignore[reportArgumentType]
             )
         if ledger is not None and not spoken:
             _say("Resumes a release that was cut short: the same noise, and no further cost.")
@@ -177,7 +179,10 @@ def _check_numbers(request: Request) -> None:
     if not (np.isfinite(request.epsilon) and request.epsilon > 0):
         raise ValueError(f"--epsilon must be a finite number above 0; got {request.epsilon}.")
     if request.delta is not None and not 0 < request.delta < 1:
-        raise ValueError(f"--delta must be between 0 and 1; got {request.delta}.")
+        raise ValueError(
+            f"--delta must be above 0 and below 1; got {request.delta}. For a pure guarantee leave "
+            "it out (Laplace or discrete-laplace noise)."
+        )
     if request.records < 1:
         raise ValueError(f"--records must be at least 1; got {request.records}.")
 

@@ -105,6 +105,12 @@ def release(
             "--accept-exact", help="Publish also where totals alone determine cells, exactly."
         ),
     ] = False,
+    bits: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Generator: threefry, or aes256 (cryptographic, extra secure)."
+        ),
+    ] = "threefry",
     ledger: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Ledger of this table: refuses what exceeds its budget."),
@@ -133,6 +139,7 @@ def release(
             publishable=publishable,
             about=about,
             accept_exact=accept_exact,
+            bits=bits,
             ledger=ledger,
             out=out,
         )

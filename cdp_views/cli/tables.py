@@ -94,7 +94,8 @@ def numbers(
         if bad.any():
             raise ValueError(
                 f'{option} "{name}" has {int(bad.sum())} of {bad.size} entries that {what}, first '
-                f"in data row {int(np.argmax(bad)) + 1}. Drop or correct those rows."
+                f"in data row {int(np.argmax(bad)) + 1}. Correct them; a row that is left "
+                "out would be missing from its total."
             )
     return array
 
@@ -124,7 +125,7 @@ def labels(table: pd.DataFrame, names: Sequence[str], option: str) -> list[str]:
         if missing.any():
             raise ValueError(
                 f'{option} "{name}" has {int(missing.sum())} of {missing.size} labels missing, '
-                f"first in data row {int(np.argmax(missing)) + 1}. Fill in or drop those rows."
+                f"first in data row {int(np.argmax(missing)) + 1}. Fill them in."
             )
         parts.append(values.astype(str).str.strip())
     return [", ".join(row) for row in zip(*parts, strict=True)]

@@ -152,17 +152,29 @@ def simulation_based_calibration(
 
     Reference: Talts et al. 2018, Theorem 1; Modrák et al. 2023.
     """
-    bins = bins_for(simulations, draws)
+    bins_for(simulations, draws)
     to_simulate, to_fit, to_tie = jax.random.split(key, 3)
     truth, data = simulated(to_simulate, simulate, sites, simulations)
     found, diverging = run_many(
         to_fit, model, data,
         draws=draws, warmup=warmup, thin=thin, sites=sites, kernel=kernel, lanes=lanes,
     )  # fmt: skip
-    seed = int(jax.random.bits(to_tie, dtype="uint32"))
+    return ranked(truth, found, diverging, seed=int(jax.random.bits(to_tie, dtype="uint32")))
+
+
+def ranked(
+    truth: dict[str, np.ndarray], found: dict[str, Any], diverging: Any, *, seed: int
+) -> Ranks:
+    """Ranks of truths by site (R, …) among draws (R, S, …), of which `diverging` (R, S) went wrong.
+
+    Raises:
+        ValueError: as `simulation_based_calibration`.
+    """
+    simulations, draws = np.shape(diverging)
+    bins = bins_for(simulations, draws)
     ranks: dict[str, xr.DataArray] = {}
     rows, pooled, dependence, halves = [], [], [], []
-    for site in sites:
+    for site in found:
         x, true = np.asarray(found[site]), truth[site]
         check_shapes(site, x, true)
         x, true = x.reshape(simulations, draws, -1), true.reshape(simulations, -1)

@@ -19,6 +19,7 @@ def records_of(value: object) -> int:
 
 def cells_of(n: Any) -> tuple[int, Any]:
     """The number of cells, and the invariant if it was given in its place."""
+    n = totals_of(n)
     if hasattr(n, "blocks"):
         return int(n.n), n
     return whole("n", n, "Give the number of cells, or the view's own invariant."), None

@@ -166,6 +166,9 @@ def read_release(path: str | PathLike[str]) -> "Release":
 
 
 def _write(table: pd.DataFrame, path: Path) -> None:
+    y = table[RELEASED].to_numpy()
+    if np.all(np.abs(y) < 2**53) and np.array_equal(y, np.rint(y)):
+        table = table.assign(**{RELEASED: y.astype(np.int64)})  # 5734, not 5734.0
     if path.suffix.lower() in _CSV:
         table.to_csv(path, index=False, encoding="utf-8", lineterminator="\n")
         return

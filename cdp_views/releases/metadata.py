@@ -64,6 +64,7 @@ def describe(
         "invariants": geometry.to_json(invariant, totals),
         "determined_cells": np.flatnonzero(invariant.determined).tolist(),
         "step": step,
+        "generator": generator,
     }
     if rounded:
         stated["rounding"] = "systematic sampling, to whole numbers"

@@ -3,6 +3,7 @@
 import hmac
 import json
 import warnings
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -15,12 +16,13 @@ from cdp_views._counts import as_counts, tells_counts
 from cdp_views.calibration import calibrate
 from cdp_views.invariants import Invariant
 from cdp_views.neighbours import Neighbours, Relocations
-from cdp_views.releases import metadata
+from cdp_views.releases import metadata, threefry
 from cdp_views.releases.cells import cell_ids
 from cdp_views.releases.closing import add_noise, step_of, totals_of
 from cdp_views.releases.cost import Cost, structure, unit_key
 from cdp_views.releases.digest import RELEASED
 from cdp_views.releases.drawing import draw
+from cdp_views.releases.generator import check_generator
 from cdp_views.releases.labels import digest_of_columns, label_columns, own_columns
 from cdp_views.releases.ledger import Ledger
 from cdp_views.releases.mechanism import NOISES, NoiseName, View, check_mechanism, law
@@ -50,6 +52,7 @@ def release(
     output: Literal["drawn", "whole"] = "drawn",
     publishable: bool = False,
     ledger: Ledger | None = None,
+    bits: Literal["threefry", "aes256"] = "threefry",
 ) -> Release:
     """Publish y = q + X: the noise is the least that keeps the budget, every total stays exact.
 
@@ -85,6 +88,8 @@ def release(
         publishable: make a second table for print, `release.publishable`: nonnegative, whole, with
             the same totals, and biased where it cuts at 0. Analyse the release itself.
         ledger: of this table; refuses what exceeds its budget, and resumes what was cut short.
+        bits: the generator of the noise: "threefry" (fast, well tested, not cryptographic), or
+            "aes256" (cryptographic, extra `secure`); the metadata name it.
 
     Returns:
         The release; nothing in it is confidential.
@@ -109,6 +114,11 @@ def release(
     Reference: Two Views of Constrained Differential Privacy, Lemmas 3.3 and 3.7 (totals computed
     from the data); Balle and Wang 2018, Theorem 8 (scale). Mironov 2012 for what floats may leak.
     """
+    if hasattr(invariant, "equalities"):
+        raise ValueError(
+            "`invariant` has bounds, which a release does not keep: its noise may go below 0. "
+            "Release with the totals alone, and publishable=True for a nonnegative table to print."
+        )
     if not isinstance(invariant, Invariant):
         raise TypeError(
             f"`invariant` must come from cdp.totals or cdp.linear; got {type(invariant).__name__}."
@@ -117,6 +127,7 @@ def release(
     _checks.choice("output", output, ("drawn", "whole"))
     noise = _by_default(counts, delta) if noise is None else noise
     check_mechanism(view, noise)
+    check_generator(bits, view, noise, invariant)
     epsilon, delta = _budget(epsilon, delta, noise)
     if not isinstance(neighbours, Neighbours):
         raise TypeError(
@@ -153,7 +164,17 @@ def release(
     if rounded or publishable:
         require_roundable(totals, invariant)
     request = _request(
-        view, noise, epsilon, delta, neighbours, invariant, pattern, labels, output, publishable
+        view,
+        noise,
+        epsilon,
+        delta,
+        neighbours,
+        invariant,
+        pattern,
+        labels,
+        output,
+        publishable,
+        bits,
     )
     reservation, secret = _resumed(ledger, request, counts)
     if reservation is not None:
@@ -175,9 +196,10 @@ def release(
                 accept_exact=accept_exact,
             )
             reservation, secret = ledger.reserve(cost, counts, request)
-    secret = fresh_secret() if secret is None else secret
+    secret = replace(fresh_secret() if secret is None else secret, bits=bits)
     ids = cell_ids(labels)
     drawn, generator = draw(secret, ids, view, noise, scale, invariant)
+    generator = generator.replace(threefry.NAME, secret.generator)
     if NOISES[noise].whole:
         released, step = counts + drawn, 1.0
     else:
@@ -241,6 +263,7 @@ def _request(
     labels: dict[str, list[str]],
     output: str,
     publishable: bool,
+    bits: str,
 ) -> str:
     """What was asked for, as a digest: the same request on the same counts can be resumed."""
     told = {
@@ -255,6 +278,7 @@ def _request(
         "labels": labels,
         "output": output,
         "publishable": publishable,
+        "bits": bits,
     }
     return sha256(json.dumps(told).encode()).hexdigest()
 

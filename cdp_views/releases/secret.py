@@ -9,9 +9,16 @@ import jax
 import numpy as np
 from jax import Array
 
-from cdp_views.releases import threefry
+from cdp_views._checks import UnsupportedError
+from cdp_views.releases import aes, threefry
 
 _SIZE = 32
+NO_KEY = (
+    '`bits` "aes256" is for noise that is drawn cell by cell; Laplace noise given overlapping '
+    'totals is drawn for the whole table by JAX, whose keys hold 64 bits. Use bits="threefry", the '
+    "imaged view, or whole or Normal noise."
+)
+GENERATORS = {"threefry": threefry, "aes256": aes}
 
 
 @final
@@ -24,9 +31,12 @@ class Secret:
 
     Args:
         root: 32 bytes.
+        bits: "threefry", fast and well tested, or "aes256", a cryptographic generator (extra
+            `secure`).
     """
 
     root: bytes = field(repr=False)
+    bits: str = "threefry"
 
     def __post_init__(self) -> None:
         if len(self.root) != _SIZE:
@@ -46,14 +56,21 @@ class Secret:
         counters = np.empty((4, ids.shape[1]), dtype=np.uint64)
         counters[:2] = ids
         counters[2], counters[3] = purpose, rounds
-        return threefry.bits(self.root, counters)
+        return GENERATORS[self.bits].bits(self.root, counters)
 
     def key(self, rounds: int = 0) -> Array:
         """A JAX key, for laws that are drawn for the whole table at once; it holds 64 bits."""
+        if self.bits != "threefry":
+            raise UnsupportedError(NO_KEY)
         own = blake2b(rounds.to_bytes(8, "little"), key=self.root, digest_size=8, person=b"jax")
         words = np.frombuffer(own.digest(), dtype=np.uint32)
         # The generator by name: a session's default (jax_default_prng_impl) may be another.
         return jax.random.wrap_key_data(jax.numpy.asarray(words), impl="threefry2x32")
+
+    @property
+    def generator(self) -> str:
+        """What the metadata call it."""
+        return GENERATORS[self.bits].NAME
 
     def digest(self, counts: np.ndarray, request: str) -> str:
         """What binds this secret to one input: keyed BLAKE2b, which tells nobody else anything.

@@ -7,6 +7,7 @@ from scipy import sparse
 
 from cdp_views.invariants import Invariant
 from cdp_views.neighbours import Differences, Neighbours, Relocations
+from cdp_views.releases import aes
 from cdp_views.releases.reservation import Reservation
 
 FOR_PRINT = (
@@ -78,9 +79,10 @@ def caveat(step: float | None, *, whole: bool, generator: str, rounded: bool = F
             f"The noise was rounded to multiples of {step!r}, on which every sum of the table is "
             "exact; as the counts are whole this is post-processing and costs no privacy. "
         )
+    is_it = "a" if generator == aes.NAME else "not a"
     return (
         f"The noise was drawn in float64 with {generator}, from a secret of 256 bits that the "
-        "operating system made and that was not kept; it is not a cryptographic generator. "
+        f"operating system made and that was not kept; it is {is_it} cryptographic generator. "
         f"{sums}Each further release of the same counts costs its own epsilon and delta on top."
     )
 

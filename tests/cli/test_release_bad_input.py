@@ -37,7 +37,7 @@ CASES = [
     ("a word", GOOD.replace("5,30", "five,30"), {}, "not finite numbers"),
     ("epsilon 0", GOOD, {"--epsilon": "0"}, "--epsilon must be a finite number above 0"),
     ("epsilon nan", GOOD, {"--epsilon": "nan"}, "--epsilon must be a finite number above 0"),
-    ("delta 1", GOOD, {"--delta": "1"}, "--delta must be between 0 and 1"),
+    ("delta 1", GOOD, {"--delta": "1"}, "--delta must be above 0 and below 1"),
     ("no records", GOOD, {"--records": "0"}, "--records must be at least 1"),
     ("other suffix", GOOD, {"--out": "r.xlsx"}, "must end in .csv or .parquet"),
     ("no rows", "group,count\n", {}, "no rows"),

@@ -2,12 +2,14 @@
 
 import pickle
 import secrets
+import sys
 
 import jax
 import numpy as np
 import pytest
 
-from cdp_views.releases import threefry
+import cdp_views as cdp
+from cdp_views.releases import aes, threefry
 from cdp_views.releases.cells import cell_ids, group_ids
 from cdp_views.releases.secret import Secret, fresh_secret
 
@@ -132,3 +134,48 @@ def test_the_input_digest_tells_counts_and_request_and_needs_the_secret():
         Secret(BYTES[::-1]).digest(np.arange(3.0), "r"),
     ]
     assert own not in others and len(set(others)) == 3
+
+
+def test_the_cryptographic_generator_is_aes():
+    """FIPS 197, appendix C.3, and CBC with a zero start by the library's own mode."""
+    ciphers = pytest.importorskip("cryptography.hazmat.primitives.ciphers")
+    key, plain = bytes(range(32)), bytes.fromhex("00112233445566778899aabbccddeeff")
+    known = bytes.fromhex("8ea2b7ca516745bfeafc49904b496089")
+    ids = np.frombuffer(plain, "<u8").reshape(2, 1)
+    counters = np.random.default_rng(0).integers(0, 2**62, (4, 5), dtype=np.uint64)
+    counters[:2, :1] = ids
+    counters[2:, 0] = 0
+    # E(known ⊕ 0) is the second block of the first message: decrypting gives the known answer
+    back = ciphers.Cipher(ciphers.algorithms.AES256(key), ciphers.modes.ECB()).decryptor()
+    first = aes.bits(key, counters)[:2, 0].astype("<u8").tobytes()
+    assert back.update(first) == known
+    for column, bits in zip(counters.T, aes.bits(key, counters).T, strict=True):
+        a, b, c, d = (int(x) for x in column)
+        for half in (0, 1):
+            message = b"".join(x.to_bytes(8, "little") for x in (a, b, 2 * c + half, d))
+            chain = ciphers.Cipher(ciphers.algorithms.AES256(key), ciphers.modes.CBC(bytes(16)))
+            expected = chain.encryptor().update(message)[16:]
+            assert bits[2 * half : 2 * half + 2].astype("<u8").tobytes() == expected
+
+
+def test_a_release_says_which_generator_it_used(make, seeded, monkeypatch):
+    pytest.importorskip("cryptography")
+    seeded(3)
+    fast, slow, again = (make(bits=bits) for bits in ("threefry", "aes256", "aes256"))
+    assert np.array_equal(slow.released, again.released)
+    assert not np.array_equal(fast.released, slow.released)
+    assert slow.metadata["generator"] == "aes256-cbc-mac"
+    assert "with aes256-cbc-mac" in slow.metadata["caveat"]
+    assert "it is a cryptographic generator" in slow.metadata["caveat"]
+    assert "it is not a cryptographic generator" in fast.metadata["caveat"]
+    with pytest.raises(ValueError, match='`bits` must be one of "threefry", "aes256"'):
+        make(bits="dice")
+    overlap = cdp.linear([[1, 1, 1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1, 0, 0]])
+    unit = cdp.differences([1, -1] + [0] * 6)
+    with pytest.raises(cdp.UnsupportedError, match="drawn cell by cell"):
+        make(invariant=overlap, neighbours=unit, noise="laplace", delta=0.0, bits="aes256")
+    with pytest.raises(cdp.UnsupportedError, match="keys hold 64 bits"):
+        Secret(BYTES, "aes256").key()
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(ValueError, match=r"extra secure: pip install 'cdp-views\[secure\]'"):
+        make(bits="aes256")
