@@ -4,8 +4,6 @@ import html
 import math
 import re
 from collections.abc import Mapping, Sequence
-from importlib import import_module
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from cdp_views.report.rows import percent, records
-from cdp_views.report.template import as_data, fill, listed
+from cdp_views.report.template import as_data, aside, fill, listed, plain, rerun
 
 MEASURES = {
     "mean_sd": "standard deviation of a cell, mean over the cells",
@@ -25,7 +23,6 @@ MEASURES = {
 }
 _RELATIVE = re.compile(r"(?:CONFIDENTIAL_)?median_relative_margin90_of_(.+)")
 _RANKS = 400
-_PACKAGES = ("numpyro", "jax", "numpy", "scipy")
 
 
 def comparison_page(
@@ -67,7 +64,7 @@ def comparison_page(
         "measures": MEASURES,
         "sizes": [m[1] for name in table.columns if (m := _RELATIVE.fullmatch(str(name)))],
         "cells": _cells(dataset),
-        "budgets": None if budgets is None else {k: _plain(v) for k, v in budgets.items()},
+        "budgets": None if budgets is None else {k: plain(v) for k, v in budgets.items()},
         "curves": None if curves is None else _curves(curves),
         "public": public,
     }
@@ -79,11 +76,11 @@ def comparison_page(
         "Do not publish this page.</p>",
         "QUESTION": _question(table, dataset),
         "VERDICT": listed(sentences.get("verdict", ())),
-        "NOTES": _aside("Published exactly, not protected", [_named(sentences["determined"])])
+        "NOTES": aside("Published exactly, not protected", [_named(sentences["determined"])])
         * bool(sentences.get("determined"))
-        + _aside("Before you use these numbers", sentences.get("notes", ())),
+        + aside("Before you use these numbers", sentences.get("notes", ())),
         "TABLE": _table(rows),
-        "RERUN": _rerun(command),
+        "RERUN": rerun(command),
         "DATA": as_data(data),
     }
     return fill("page.html", parts)
@@ -95,8 +92,8 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     errors = {f"{name}_stderr": row.get(f"{name}_stderr", math.nan) for name in MEASURES}
     return {
         **{name: str(row[name]) for name in kept},
-        "values": _plain({name: row[name] for name in MEASURES} | errors),
-        "relative": _plain(relative),
+        "values": plain({name: row[name] for name in MEASURES} | errors),
+        "relative": plain(relative),
     }
 
 
@@ -105,25 +102,15 @@ def _cells(dataset: xr.Dataset) -> dict[str, Any]:
     margin = np.sort(np.atleast_2d(dataset["margin90"].values), axis=1)
     n = margin.shape[1]
     at = np.unique(np.linspace(0, n - 1, min(n, _RANKS)).round().astype(int))
-    return {"share": _plain((at + 0.5) / n), "margin90": _plain(margin[:, at]), "n": n}
+    return {"share": plain((at + 0.5) / n), "margin90": plain(margin[:, at]), "n": n}
 
 
 def _curves(curves: xr.Dataset) -> dict[str, Any]:
     names = ("delta", "delta_low", "delta_high", "tradeoff", "tradeoff_low", "tradeoff_high")
-    axes = {name: _plain(curves[name].values) for name in ("epsilon", "type_one")}
-    lines = {name: _plain(np.round(curves[name].values, 6)) for name in names}
+    axes = {name: plain(curves[name].values) for name in ("epsilon", "type_one")}
+    lines = {name: plain(np.round(curves[name].values, 6)) for name in names}
     labels = {name: [str(v) for v in curves[name].values] for name in ("noise", "view", "kind")}
     return axes | lines | labels
-
-
-def _plain(value: Any) -> Any:
-    """What JSON can hold: lists, and None for what is not a finite number."""
-    if isinstance(value, Mapping):
-        return {k: _plain(v) for k, v in value.items()}
-    if isinstance(value, (np.ndarray, list, tuple)):
-        return [_plain(v) for v in value]
-    number = float(value)
-    return float(f"{number:.7g}") if math.isfinite(number) else None
 
 
 def _question(table: pd.DataFrame, dataset: xr.Dataset) -> str:
@@ -162,17 +149,6 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _aside(title: str, items: Sequence[str]) -> str:
-    return f"<h3>{html.escape(title)}</h3>{listed(items)}" if items else ""
-
-
 def _named(names: Sequence[str], most: int = 40) -> str:
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
-
-
-def _rerun(command: str | None) -> str:
-    own = import_module("cdp_views").__version__
-    versions = ", ".join([f"cdp_views {own}", *(f"{name} {version(name)}" for name in _PACKAGES)])
-    typed = "" if command is None else f"<pre>{html.escape(command)}</pre>"
-    return f"{typed}<p>Made with {html.escape(versions)}.</p>"

@@ -3,15 +3,25 @@
 import html
 import importlib.resources
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.metadata import version
 from typing import Any
 
+import numpy as np
+
 _FOLDER = "cdp_views.report"
+# What pages share: the style of all, and of those with charts also how they are drawn.
+_SHARED = {"STYLE": "style.html", "CHARTSTYLE": "charts_style.html", "CHARTS": "charts.html"}
+_PACKAGES = ("numpyro", "jax", "numpy", "scipy")
 
 
 def fill(template: str, parts: Mapping[str, str]) -> str:
-    """The page of this name with every {{PART}} in its place; {{STYLE}} is what all pages share.
+    """The page of this name with every {{PART}} in its place.
+
+    {{STYLE}} is what all pages share, {{CHARTSTYLE}} and {{CHARTS}} what those with charts do.
 
     Args:
         template: a file of this folder, such as "page.html".
@@ -28,7 +38,7 @@ def fill(template: str, parts: Mapping[str, str]) -> str:
         ...     "NOTES", "TABLE", "RERUN", "DATA"), ""))
         False
     """
-    parts = {"STYLE": _read("style.html")} | dict(parts)
+    parts = {name: _read(file) for name, file in _SHARED.items()} | dict(parts)
     return re.sub(r"\{\{([A-Z]+)\}\}", lambda found: parts[found[1]], _read(template))
 
 
@@ -40,6 +50,38 @@ def as_data(value: Any) -> str:
 def listed(items: Sequence[str]) -> str:
     """Texts, escaped, as an HTML list."""
     return "<ul>" + "".join(f"<li>{html.escape(item)}</li>" for item in items) + "</ul>"
+
+
+def aside(title: str, items: Sequence[str]) -> str:
+    """Texts under a title; nothing where there are none."""
+    return f"<h3>{html.escape(title)}</h3>{listed(items)}" if items else ""
+
+
+def rerun(command: str | None) -> str:
+    """The command that was typed, and what it ran on."""
+    own = import_module("cdp_views").__version__
+    versions = ", ".join([f"cdp_views {own}", *(f"{name} {version(name)}" for name in _PACKAGES)])
+    typed = "" if command is None else f"<pre>{html.escape(command)}</pre>"
+    return f"{typed}<p>Made with {html.escape(versions)}.</p>"
+
+
+def plain(value: Any, digits: int = 7) -> Any:
+    """What JSON can hold: lists, and None for what is not a finite number.
+
+    Args:
+        value: numbers, arrays, lists or mappings of them.
+        digits: significant ones.
+
+    Example:
+        >>> plain(np.array([1 / 3, np.nan]), 3)
+        [0.333, None]
+    """
+    if isinstance(value, Mapping):
+        return {k: plain(v, digits) for k, v in value.items()}
+    if isinstance(value, (np.ndarray, list, tuple)):
+        return [plain(v, digits) for v in value]
+    number = float(value)
+    return float(f"{number:.{digits}g}") if math.isfinite(number) else None
 
 
 def _read(name: str) -> str:

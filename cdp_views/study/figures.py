@@ -79,8 +79,7 @@ def _moments(view: Any, matrix: sparse.csr_array | None) -> dict[str, np.ndarray
     """Exact bias, sd and rmse of the queries, where the view knows its covariance."""
     if matrix is None:
         return exact_moments(view)
-    assert matrix.shape is not None
-    q, n = matrix.shape
+    q, n = int(matrix.shape[0]), int(matrix.shape[1])
     if q * n > _ALTOGETHER or not hasattr(view, "covariance_product"):
         return {}
     sd = np.empty(q)
