@@ -22,9 +22,21 @@ class Check(NamedTuple):
 
 
 def run(
-    table: pd.DataFrame, metadata: dict[str, Any], invariant: Invariant, counts: Any = None
+    table: pd.DataFrame,
+    metadata: dict[str, Any],
+    invariant: Invariant,
+    counts: Any = None,
+    printed: pd.DataFrame | None = None,
 ) -> tuple[Check, ...]:
-    """All checks that make sense: those on numbers only where their shape is right."""
+    """All checks that make sense: those on numbers only where their shape is right.
+
+    Args:
+        table: as released.
+        metadata: of it.
+        invariant: what must hold exactly.
+        counts: true counts (n,), for the curator.
+        printed: the table for print, where it is there.
+    """
     found = [_version(metadata), _shape(table, invariant, metadata)]
     if found[-1].ok:
         found.append(_totals(table, metadata, invariant))
@@ -34,6 +46,8 @@ def run(
     written = metadata["digest"].get("metadata") == digest_of_metadata(metadata)
     edited = "the metadata are not those of the release: their SHA-256 differs from what they say"
     found.append(Check(written, "metadata as written (SHA-256)" if written else edited))
+    if "publishable" in metadata:
+        found.append(_printed(printed, table, metadata, invariant))
     if counts is not None:
         found.append(_counts(counts, metadata, invariant))
     return tuple(found)
@@ -74,6 +88,34 @@ def _totals(table: pd.DataFrame, metadata: dict[str, Any], invariant: Invariant)
     ]
     more = f", and {bad.size - _SHOWN} more totals differ" if bad.size > _SHOWN else ""
     return Check(False, ", ".join(texts) + more)
+
+
+def _printed(
+    printed: pd.DataFrame | None,
+    table: pd.DataFrame,
+    metadata: dict[str, Any],
+    invariant: Invariant,
+) -> Check:
+    """The table for print: of the same cells, whole, nonnegative, with the same totals."""
+    if printed is None:
+        return Check(True, "the table for print is not beside this one, and was not checked")
+    labels, own = (t.drop(columns=RELEASED).astype(str) for t in (table, printed))
+    if not labels.equals(own):
+        return Check(False, "the table for print has other cells than the release")
+    z = printed[RELEASED].to_numpy(dtype=np.float64)
+    odd = np.flatnonzero(~((z >= 0) & (z == np.rint(z))))
+    if odd.size:
+        row = int(odd[0]) + 1
+        return Check(False, f"row {row} of the table for print is no whole number of at least 0")
+    stored = metadata["invariants"]
+    published, seen = np.asarray(stored["values"], dtype=np.float64), totals_of(invariant, z)
+    bad = np.flatnonzero(seen != published)
+    if bad.size:
+        names = ", ".join(_called(stored, i) for i in bad[:_SHOWN])
+        return Check(False, f"the table for print has another {names}")
+    if digest(printed) != metadata["publishable"]["sha256"]:
+        return Check(False, "the table for print is not the one made: its SHA-256 differs")
+    return Check(True, "table for print: whole, nonnegative, the same totals (SHA-256)")
 
 
 def _counts(counts: Any, metadata: dict[str, Any], invariant: Invariant) -> Check:

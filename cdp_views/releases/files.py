@@ -126,7 +126,7 @@ def _same(made: Path, place: Path) -> bool:
 
 
 def read_release(path: str | PathLike[str]) -> "Release":
-    """A release from its two files, without the confidential table.
+    """A release from its files, without the confidential table; with its print if that is there.
 
     It is read as it is: `verify()` says whether it is what was released.
 
@@ -162,7 +162,9 @@ def read_release(path: str | PathLike[str]) -> "Release":
         Release(pd.DataFrame({RELEASED: []}), told, invariant).invariants  # noqa: B018
     except (KeyError, TypeError, ValueError, IndexError):
         raise ValueError(f"`{about}` has invariants that cannot be built. Restore it.") from None
-    return Release(_read(source), told, invariant)
+    printed = print_path(source)
+    there = "publishable" in told and printed.is_file()
+    return Release(_read(source), told, invariant, None, _read(printed) if there else None)
 
 
 def _write(table: pd.DataFrame, path: Path) -> None:

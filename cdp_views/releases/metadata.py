@@ -67,7 +67,8 @@ def describe(
         "generator": generator,
     }
     if rounded:
-        stated["rounding"] = "systematic sampling, to whole numbers"
+        how = "along cycles of cells" if invariant.plain_groups is None else "systematic sampling"
+        stated["rounding"] = f"{how}, to whole numbers"
     if zeros.size:
         stated["structural_zeros"] = zeros.tolist()
     if printed is not None:

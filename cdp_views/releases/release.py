@@ -83,8 +83,8 @@ def release(
             that they are no news. Build `invariant` with cdp.structural_zeros(inv, zeros).
         accept_exact: publish also where the totals alone determine some cells, exactly, or where no
             record can move to or from some, so that the guarantee does not speak of them.
-        output: "whole" rounds a table of real noise: without bias, and with every (plain disjoint
-            or nested) total; "drawn" leaves it as it is.
+        output: "whole" rounds a table of real noise: without bias, and with every total (plain;
+            disjoint, nested, or rows and columns); "drawn" leaves it as it is.
         publishable: make a second table for print, `release.publishable`: nonnegative, whole, with
             the same totals, and biased where it cuts at 0. Analyse the release itself.
         ledger: of this table; refuses what exceeds its budget, and resumes what was cut short.

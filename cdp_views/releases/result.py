@@ -169,10 +169,10 @@ class Release:
 
     def checks(self, counts: Any = None) -> tuple[Check, ...]:
         """Every check of `verify`, passed or not."""
-        return checks.run(self.table, self.metadata, self.invariant, counts)
+        return checks.run(self.table, self.metadata, self.invariant, counts, self.publishable)
 
     def verify(self, counts: Any = None) -> None:
-        """Check metadata, shape, every exact total, and that the table is as it was released.
+        """Check metadata, shape, every exact total, that the table is as released, and its print.
 
         Totals must hold with equality where the metadata has a `step`; else to rounding,
         8 eps Σ|a||y|.

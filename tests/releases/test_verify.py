@@ -88,3 +88,45 @@ def test_edited_metadata_do_not_verify(make):
     assert [check.text for check in edited.checks() if not check.ok] == [
         "the metadata are not those of the release: their SHA-256 differs from what they say"
     ]
+
+
+def test_the_table_for_print_is_verified_too(make, tmp_path):
+    """Nonnegative, whole, the same totals and cells, as it was made; or it is not there."""
+    import cdp_views as cdp
+
+    make(noise="discrete-laplace", delta=0, publishable=True).save(tmp_path / "r.csv")
+    printed = tmp_path / "r.print.csv"
+    made = cdp.read_release(tmp_path / "r.csv")
+    made.verify(COUNTS)
+    assert (
+        made.checks()[-1].text == "table for print: whole, nonnegative, the same totals (SHA-256)"
+    )
+    head, *lines = printed.read_text().splitlines()
+
+    def first(change):
+        *labels, value = lines[0].split(",")
+        return ",".join([*labels, str(change(int(value)))])
+
+    other = lines[1].split(",")
+    for forged, words in (
+        ([first(lambda v: f"{v}.5"), *lines[1:]], "row 1 .* no whole number of at least 0"),
+        ([first(lambda v: "-1"), *lines[1:]], "row 1 .* no whole number of at least 0"),
+        ([first(lambda v: v + 1), *lines[1:]], 'has another total "x"'),
+        (["9" + lines[0], *lines[1:]], "has other cells than the release"),
+        (lines[1:], "has other cells than the release"),
+        (
+            [
+                first(lambda v: v + 1),
+                ",".join([*other[:-1], str(int(other[-1]) - 1)]),
+                *lines[2:],
+            ],
+            "not the one made: its SHA-256 differs",
+        ),
+    ):
+        printed.write_text("\n".join([head, *(str(line) for line in forged)]))
+        with pytest.raises(ValueError, match=words):
+            cdp.read_release(tmp_path / "r.csv").verify()
+    printed.unlink()
+    left = cdp.read_release(tmp_path / "r.csv")
+    left.verify()
+    assert "not beside this one" in left.checks()[-1].text
