@@ -193,9 +193,9 @@ def _kept(path: Path) -> list[Line]:
 def _keep(path: Path, line: Line) -> None:
     """Into the file, in the place of the line that it repeats."""
     found = _kept(path)
-    same = [i for i, old in enumerate(found) if _names(old) == _names(line)]
-    found[same[0] : same[0] + 1] = [line] if same else []
-    found += [] if same else [line]
+    at = [_names(old) for old in found]
+    place = at.index(_names(line)) if _names(line) in at else len(found)
+    found[place : place + 1] = [line]
     rows = [asdict(line) | {"off": line.off} for line in found]
     path.write_text(json.dumps({"machine": machine(), "lines": rows}, indent=1) + "\n")
 
@@ -210,22 +210,23 @@ def markdown(found: list[Line], on: dict[str, Any]) -> str:
     pooled = np.mean([line.coverage for line in right])
     error = np.sqrt(np.sum([line.coverage_se**2 for line in right])) / len(right)
     cpu = sum(line.seconds for line in found) / 60
-    return "\n".join([
-        "# Calibration of inference: every model, view and noise", "",
-        f"{on['processor']}, {on['cores']} cores, {on['system']}; {cpu:.1f} CPU-minutes in all.",
-        f"Coverage of the cells over all {len(right)} lines: {100 * pooled:.2f} ± "
-        f"{100 * error:.2f} % of nominal 90 % intervals.", "",
-        "Written by `python -m benchmarks.calibration_of_inference --table FILE`. Cells: share of",
-        "90 % intervals that hold the truth, ± a standard error clustered by release. Farthest: the",
-        "parameter whose coverage is farthest from 90 % in its standard errors. p: that all ranks",
-        "are uniform (the smallest p-value of a line times their number; below 0.001 it is off).",
-        f"Divergent: of {found[0].draws:,} kept draws. Autocorrelation: of kept draws, the worst",
-        "quantity. A line is off if its ranks are, or a coverage by 5 standard errors.", "",
-        "| model | view | noise | cells, % | farthest, % | p | divergent | autocorrelation "
-        "| CPU s | |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-        *(line.row() for line in found), "",
-    ])  # fmt: skip
+    return f"""\
+# Calibration of inference: every model, view and noise
+
+{on["processor"]}, {on["cores"]} cores, {on["system"]}; {cpu:.1f} CPU-minutes in all.
+Coverage of the cells over all {len(right)} lines: {100 * pooled:.2f} ± {100 * error:.2f} %
+of nominal 90 % intervals.
+
+Written by `python -m benchmarks.calibration_of_inference --table FILE`. Cells: share of 90 %
+intervals that hold the truth, ± a standard error clustered by release. Farthest: the parameter
+whose coverage is farthest from 90 % in its standard errors. p: that all ranks are uniform (the
+smallest p-value of a line times their number). Divergent: of {found[0].draws:,} kept draws.
+Autocorrelation: of kept draws, the worst quantity. A line is off if p is below 0.001 or a coverage
+is off by 5 standard errors.
+
+| model | view | noise | cells, % | farthest, % | p | divergent | autocorrelation | CPU s | |
+|---|---|---|---|---|---|---|---|---|---|
+{"".join(line.row() + chr(10) for line in found)}"""
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -126,12 +126,7 @@ class Record:
         now = datetime.now(UTC)
         here = {
             "commit": _commit(),
-            "machine": {
-                "processor": _processor(),
-                "cores": os.cpu_count(),
-                "system": platform.platform(),
-                "backend": jax.default_backend(),
-            },
+            "machine": machine(),
             "versions": {"python": platform.python_version()} | {p: version(p) for p in _PACKAGES},
         }
         if path is None:
@@ -161,6 +156,16 @@ def _seconds(run: Run) -> float:
     start = perf_counter()
     jax.block_until_ready(run())
     return perf_counter() - start
+
+
+def machine() -> dict[str, Any]:
+    """What is measured on."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        "backend": jax.default_backend(),
+    }
 
 
 def _processor() -> str:

@@ -159,6 +159,7 @@ def simulation_based_calibration(
         to_fit, model, data,
         draws=draws, warmup=warmup, thin=thin, sites=sites, kernel=kernel, lanes=lanes,
     )  # fmt: skip
+    found = {site: found[site] for site in sites}
     return ranked(truth, found, diverging, seed=int(jax.random.bits(to_tie, dtype="uint32")))
 
 
