@@ -55,9 +55,12 @@ if TYPE_CHECKING:
     from .releases import Mechanism as Mechanism
     from .releases import Observed as Observed
     from .releases import Release as Release
+    from .releases import ReleasedParts as ReleasedParts
+    from .releases import read_parts as read_parts
     from .releases import read_published as read_published
     from .releases import read_release as read_release
     from .releases import release as release
+    from .releases import release_parts as release_parts
     from .releases import structural_zeros as structural_zeros
     from .report import profile_curves as profile_curves
     from .report import profile_figure as profile_figure
@@ -126,6 +129,9 @@ _ROOM_OF = {
     "Study": "study",
     "read_study": "study",
     "release": "releases",
+    "release_parts": "releases",
+    "read_parts": "releases",
+    "ReleasedParts": "releases",
     "read_published": "releases",
     "read_release": "releases",
     "Release": "releases",

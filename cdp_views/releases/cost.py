@@ -21,6 +21,7 @@ from cdp_views.releases.accounts import Price
 from cdp_views.releases.mechanism import law
 
 _SHOWN = 20
+_PARTS = "parts"
 
 
 @final
@@ -37,6 +38,8 @@ class Cost:
         noise: its family.
         scale: () or (n,), counts.
         accept_exact: whether cells may become known exactly from all totals together.
+        parts: of a partitioned table, whose geometry is not listed cell by cell: its `cells`,
+            `totals` and `sha256`; `invariant` is then a sample of its groups.
     """
 
     price: Price
@@ -47,6 +50,7 @@ class Cost:
     noise: str
     scale: np.ndarray
     accept_exact: bool = False
+    parts: dict[str, Any] | None = None
 
     @classmethod
     def of(
@@ -70,7 +74,12 @@ class Cost:
     @property
     def cells(self) -> int:
         """Their number."""
-        return self.invariant.n
+        return self.invariant.n if self.parts is None else int(self.parts["cells"])
+
+    @property
+    def totals(self) -> int:
+        """How many independent totals are published."""
+        return self.invariant.rank if self.parts is None else int(self.parts["totals"])
 
     @property
     def unit(self) -> str:
@@ -89,7 +98,9 @@ class Cost:
             "view": self.view,
             "noise": self.noise,
             "scale": self.scale.tolist(),
-            "invariant": structure(self.invariant),
+            "invariant": structure(self.invariant)
+            if self.parts is None
+            else {"kind": _PARTS} | self.parts,
         }
 
 
@@ -149,9 +160,15 @@ def together(before: list[dict[str, Any]], cost: Cost, ledger: Path) -> int:
         if design["invariant"] not in known:
             known.append(design["invariant"])
     if not known:
-        return cost.invariant.rank
+        return cost.totals
     if known == [new]:
         return 0
+    if any(design["kind"] == _PARTS for design in (*known, new)):
+        raise _checks.UnsupportedError(
+            f"`{ledger}` holds releases with other exact totals than those of this one, and of a "
+            "partitioned table it is not known what they give away together. Keep the same totals "
+            "and columns for every release of it."
+        )
     if not isinstance(cost.neighbours, Relocations | Differences):
         raise _checks.UnsupportedError(
             f"`{ledger}` holds releases with other exact totals, relative to which "

@@ -186,12 +186,15 @@ class Ledger:
         ]
         return [one for one in found if one.has_secret]
 
-    def reserve(self, cost: Cost, counts: np.ndarray, request: str) -> tuple[Reservation, Secret]:
+    def reserve(
+        self, cost: Cost, bind: Callable[[Secret], str], request: str
+    ) -> tuple[Reservation, Secret]:
         """Write down what a release costs, and give it a secret; refuse what exceeds the budget.
 
         Args:
             cost: of the release.
-            counts: confidential; only a keyed digest of them lies beside the secret.
+            bind: the secret ↦ what binds it to the counts: only keyed digests of them may lie
+                beside it.
             request: what was asked for; the same request on the same counts resumes.
 
         Raises:
@@ -217,7 +220,7 @@ class Ledger:
                 if self._announce is not None:
                     self._announce(self._sentence(prices, cost, added))
                 # The secret first: a reservation without one could not repeat its noise.
-                own.keep(secret, secret.digest(counts, request))
+                own.keep(secret, bind(secret))
                 try:
                     self._insert(database, own, cost, request, added)
                 except BaseException:

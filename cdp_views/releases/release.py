@@ -128,7 +128,7 @@ def release(
     noise = _by_default(counts, delta) if noise is None else noise
     check_mechanism(view, noise)
     check_generator(bits, view, noise, invariant)
-    epsilon, delta = _budget(epsilon, delta, noise)
+    epsilon, delta = checked_budget(epsilon, delta, noise)
     if not isinstance(neighbours, Neighbours):
         raise TypeError(
             f"`neighbours` must state the unit of privacy; got {type(neighbours).__name__}. "
@@ -195,7 +195,9 @@ def release(
                 columns=digest_of_columns(own_columns(names, labels)),
                 accept_exact=accept_exact,
             )
-            reservation, secret = ledger.reserve(cost, counts, request)
+            reservation, secret = ledger.reserve(
+                cost, lambda secret: secret.digest(counts, request), request
+            )
     secret = replace(fresh_secret() if secret is None else secret, bits=bits)
     ids = cell_ids(labels)
     drawn, generator = draw(secret, ids, view, noise, scale, invariant)
@@ -305,7 +307,8 @@ def _resumed(
     return None, None
 
 
-def _budget(epsilon: float, delta: float, noise: str) -> tuple[float, float]:
+def checked_budget(epsilon: float, delta: float, noise: str) -> tuple[float, float]:
+    """Both as numbers, refused where they make no sense for this noise."""
     for name, value in (("epsilon", epsilon), ("delta", delta)):
         if isinstance(value, bool | str) or np.ndim(value) != 0:
             raise ValueError(f"`{name}` must be one number; got {type(value).__name__}.")

@@ -252,7 +252,9 @@ def test_of_many_that_race_for_the_last_budget_one_wins(inv, ledger):
         own = cdp.Ledger(ledger.path)  # a connection of its own: SQLite's locks are between them
         ready.wait()
         try:
-            won.append(own.reserve(cost, COUNTS.astype(float), "r"))
+            won.append(
+                own.reserve(cost, lambda secret: secret.digest(COUNTS.astype(float), "r"), "r")
+            )
         except ValueError as reason:
             lost.append(str(reason))
 
@@ -275,7 +277,7 @@ cost = Cost.of("conditioned", "discrete-laplace", np.asarray(2.0), inv, cdp.relo
 print("ready", flush=True)
 sys.stdin.readline()
 try:
-    ledger.reserve(cost, np.arange(8.0), "r")
+    ledger.reserve(cost, lambda secret: secret.digest(np.arange(8.0), "r"), "r")
     print("won")
 except ValueError:
     print("lost")

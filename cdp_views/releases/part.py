@@ -1,0 +1,293 @@
+"""One part of a partitioned table: what is read from its Parquet file, and what its rows are."""
+
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+
+from cdp_views.releases.cells import joined, label_ids, text_ids
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_MOST = 2**53  # counts up to which sums in float64 are exact, for those who read the table
+
+
+class Columns(NamedTuple):
+    """What the columns of a partitioned table are for.
+
+    Args:
+        counts: of true counts; each has totals of its own.
+        within: whose values together name a group.
+        names: further public columns, which tell the rows of a group apart.
+    """
+
+    counts: tuple[str, ...]
+    within: tuple[str, ...]
+    names: tuple[str, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All public columns, each once."""
+        return tuple(dict.fromkeys((*self.within, *self.names)))
+
+    def checked(self) -> "Columns":
+        """The same, refused where it makes no sense."""
+        for option in ("counts", "within"):
+            if not getattr(self, option):
+                raise ValueError(f"`{option}` must name at least one column.")
+        twice = [c for c in self.counts if self.counts.count(c) > 1 or c in self.labels]
+        if twice:
+            raise ValueError(
+                f'`counts` names "{twice[0]}" twice, or a column of labels: counts stay secret.'
+            )
+        taken = [c for c in self.labels if c in released_names(self.counts).values()]
+        if taken:
+            raise ValueError(f'`names` has "{taken[0]}", as the release is called. Rename it.')
+        return self
+
+
+def released_names(counts: tuple[str, ...]) -> dict[str, str]:
+    """What the released column of each count column is called."""
+    if len(counts) == 1:
+        return {counts[0]: "released"}
+    return {name: f"released_{name}" for name in counts}
+
+
+def parts_of(folder: Path) -> list[str]:
+    """The Parquet files of a folder and those below it, in order; hidden ones are none.
+
+    Raises:
+        ValueError: no folder, or none in it.
+    """
+    if not folder.is_dir():
+        raise ValueError(f"`{folder}` is not a folder of Parquet files. Check the path.")
+    found = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+    own = [path for path in found if not any(step[0] in "._" for step in path.parts)]
+    other = [path for path in own if path.suffix.lower() not in (".parquet", ".pq")]
+    if other:
+        raise ValueError(
+            f"`{folder / min(other)}` is no Parquet file. Leave only the parts of the table there."
+        )
+    if not own:
+        raise ValueError(f"`{folder}` holds no Parquet file. Check the path.")
+    return sorted(path.as_posix() for path in own)
+
+
+def check_schemas(folder: Path, names: list[str], columns: Columns) -> None:
+    """Refuse, from the files' footers, what is unreadable, lacks a column or has another type."""
+    first: dict[str, str] = {}
+    for name in names:
+        schema = _reading(folder / name, lambda path: parquet().read_schema(path))
+        here = {field.name: str(field.type) for field in schema}
+        for column in (*columns.labels, *columns.counts):
+            if column not in here:
+                raise ValueError(
+                    f'`{folder / name}` has no column "{column}"; its columns are '
+                    f"{', '.join(list(here)[:30])}."
+                )
+            if first.setdefault(column, here[column]) != here[column]:
+                raise ValueError(
+                    f'"{column}" is {here[column]} in `{folder / name}` and {first[column]} in '
+                    f"`{folder / names[0]}`. Write all parts with the same types."
+                )
+        for column in columns.counts:
+            if not here[column].startswith(("int", "uint", "float", "double")):
+                raise ValueError(
+                    f'"{column}" is {here[column]} in `{folder / name}`: counts are numbers.'
+                )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The rows of one part; groups are numbered as they first appear.
+
+    Args:
+        table: its label columns, as they were.
+        counts: (columns, n) int64, confidential.
+        labels: one for each label column: (n,) which of its values, and the (2, values) ids.
+        within: how many of the labels name the group.
+    """
+
+    table: "pa.Table"
+    counts: np.ndarray
+    labels: tuple[tuple[np.ndarray, np.ndarray], ...]
+    within: int
+
+    @property
+    def rows(self) -> int:
+        """Their number."""
+        return self.table.num_rows
+
+    @cached_property
+    def _groups(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+        """(first row of each group, rows group after group or None where they are, sizes)."""
+        key = _keys([codes for codes, _ in self.labels[: self.within]])
+        begins = np.flatnonzero(np.diff(key, prepend=-1))
+        heads = key[begins]
+        if np.all(np.diff(heads) > 0) or np.unique(heads).size == heads.size:
+            return begins, None, np.diff(begins, append=key.size)
+        order = np.argsort(key, kind="stable")
+        begins = np.flatnonzero(np.diff(key[order], prepend=-1))
+        return order[begins], order, np.diff(begins, append=key.size)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """(groups,) rows of each."""
+        return self._groups[2]
+
+    @property
+    def order(self) -> np.ndarray | None:
+        """(n,) rows group after group, None where they stand so."""
+        return self._groups[1]
+
+    @property
+    def heads(self) -> np.ndarray:
+        """(groups,) the first row of each."""
+        return self._groups[0]
+
+    @property
+    def group_ids(self) -> np.ndarray:
+        """(2, groups) of the labels that name each group."""
+        return self._ids(self.heads, self.within)
+
+    def ids(self, column: str, several: bool) -> Any:
+        """Places of cells, group after group, ↦ their ids (2, m), as `cells.cell_ids` has them."""
+        order = self.order
+        own = label_ids([column]) if several else None
+
+        def named(places: np.ndarray) -> np.ndarray:
+            rows = self._ids(places if order is None else order[places], len(self.labels))
+            return rows if own is None else joined(rows, np.broadcast_to(own, rows.shape))
+
+        return named
+
+    def check(self, source: Path) -> None:
+        """Refuse rows that no label tells apart: their noise would be the same."""
+        key = _keys([codes for codes, _ in self.labels])
+        if not np.all(np.diff(key) > 0) and np.unique(key).size < key.size:
+            raise ValueError(
+                f"`{source}` has {key.size - np.unique(key).size} rows with the labels of another "
+                "row. Name a column that tells them apart (names=, --names)."
+            )
+
+    def _ids(self, rows: np.ndarray, count: int) -> np.ndarray:
+        return reduce(joined, [ids[:, codes[rows]] for codes, ids in self.labels[:count]])
+
+    def fingerprint(self) -> np.ndarray:
+        """(labels + 1, 2) uint64: sums over rows of the ids in each column, and over groups.
+
+        They add up over parts, whatever the order, and tell this table's cells from others.
+        """
+        found = []
+        for codes, ids in self.labels:
+            times = np.bincount(codes, minlength=ids.shape[1]).astype(np.uint64)
+            found.append(np.sum(ids * times, axis=1))
+        size = np.stack([self.sizes, np.zeros_like(self.sizes)]).astype(np.uint64)
+        found.append(np.sum(joined(self.group_ids, size), axis=1))
+        return np.stack(found)
+
+    def counts_digest(self) -> str:
+        """SHA-256 of the counts; confidential, as few counts could be guessed from it."""
+        return sha256(np.ascontiguousarray(self.counts, dtype="<i8").tobytes()).hexdigest()
+
+    def totals(self, counts: np.ndarray) -> np.ndarray:
+        """(groups,) sums of one column (n,) over the groups."""
+        ordered = counts if self.order is None else counts[self.order]
+        return np.add.reduceat(ordered, np.cumsum(self.sizes) - self.sizes)
+
+
+def read_part(source: Path, columns: Columns, *, released: bool = False) -> Part:
+    """Read and check one part.
+
+    Raises:
+        ValueError: unreadable, an entry missing (the column is named), or counts that are not
+            whole numbers of at least 0. No message shows a count.
+    """
+    own = released_names(columns.counts)
+    counts = [own[name] for name in columns.counts] if released else list(columns.counts)
+    wanted = [*columns.labels, *counts]
+    table = _reading(
+        source,
+        lambda path: parquet().read_table(path, columns=wanted, partitioning=None, memory_map=True),
+    )
+    for name in wanted:
+        if name not in table.column_names:
+            raise ValueError(f'`{source}` has no column "{name}".')
+        missing = table[name].null_count
+        if missing:
+            raise ValueError(
+                f'"{name}" has {missing} of {table.num_rows} entries missing in `{source}`. Fill '
+                "them in or drop those rows."
+            )
+    numbers = np.empty((len(counts), table.num_rows), dtype=np.int64)
+    for i, name in enumerate(counts):
+        numbers[i] = _whole(table[name].to_numpy(), name, source, released)
+    labels = tuple(_coded(table[name]) for name in columns.labels)
+    return Part(table.select(columns.labels), numbers, labels, len(dict.fromkeys(columns.within)))
+
+
+def _whole(values: np.ndarray, name: str, source: Path, released: bool) -> np.ndarray:
+    wrong = ~np.isfinite(values) | (values != np.rint(values)) | (np.abs(values) > _MOST)
+    if not released:
+        wrong |= values < 0
+    if wrong.any():
+        raise ValueError(
+            f'"{name}" has {int(wrong.sum())} of {wrong.size} entries in `{source}` that are not '
+            f"whole numbers of at least 0, first in data row {int(wrong.argmax()) + 1}."
+        )
+    return values
+
+
+def _coded(column: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) which of its values each entry is, and the ids (2, values) of these as text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(column.type):  # whose values may stand in it twice
+        column = column.cast(column.type.value_type)
+    coded = column.combine_chunks().dictionary_encode()
+    if not len(coded):
+        return np.zeros(0, dtype=np.int64), np.zeros((2, 0), dtype=np.uint64)
+    values: Any = pc.cast(coded.dictionary, pa.large_string())
+    ends = np.frombuffer(values.buffers()[1], dtype=np.int64)[
+        values.offset : values.offset + len(values) + 1
+    ]
+    data = np.frombuffer(values.buffers()[2], dtype=np.uint8)[ends[0] : ends[-1]]
+    return coded.indices.to_numpy().astype(np.int64), text_ids(data, np.diff(ends))
+
+
+def _keys(codes: list[np.ndarray]) -> np.ndarray:
+    """(n,) one number for each combination of values."""
+    key = codes[0]
+    for more in codes[1:]:
+        width = int(more.max(initial=0)) + 1
+        if int(key.max(initial=0)) >= 2**62 // width:  # renumber before it overflows
+            key = np.unique(key, return_inverse=True)[1]
+        key = key * width + more
+    return key
+
+
+def parquet() -> Any:
+    """Arrow's module for Parquet files, or a word on what to install."""
+    try:
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise ValueError("Parquet needs the extra io: pip install 'cdp-views[io]'.") from None
+    return pq
+
+
+def _reading(path: Path, read: Any) -> Any:
+    try:
+        return read(path)
+    except (OSError, ValueError, KeyError) as reason:
+        if isinstance(reason, ValueError) and "extra io" in str(reason):
+            raise
+        # pyarrow's own messages quote bytes of the file
+        raise ValueError(
+            f"`{path}` cannot be read ({type(reason).__name__}). Is the Parquet file whole?"
+        ) from None

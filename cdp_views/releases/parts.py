@@ -1,0 +1,393 @@
+"""One private table from one confidential table that lies in many Parquet files."""
+
+import hmac
+import json
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from hashlib import sha256
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from cdp_views import _checks
+from cdp_views.calibration import calibrate
+from cdp_views.invariants import Totals
+from cdp_views.invariants import totals as totals_of
+from cdp_views.neighbours import Relocations, relocations
+from cdp_views.releases import threefry, wording
+from cdp_views.releases.accounts import Price, Spent
+from cdp_views.releases.cost import Cost
+from cdp_views.releases.ledger import Ledger
+from cdp_views.releases.mechanism import NOISES, NoiseName, View, check_mechanism, law
+from cdp_views.releases.metadata import LIBRARY, digest_of_metadata, dump
+from cdp_views.releases.part import Columns, check_schemas, parts_of
+from cdp_views.releases.part_drawn import Job, bound, changed, make
+from cdp_views.releases.part_scan import Scan, require_whole_groups, scan
+from cdp_views.releases.places import sync_file, sync_folder
+from cdp_views.releases.release import checked_budget
+from cdp_views.releases.released_parts import ABOUT, SCHEMA, VERSION, ReleasedParts, read_parts
+from cdp_views.releases.reservation import Reservation
+from cdp_views.releases.secret import Secret
+from cdp_views.releases.spread import check_workers, spread
+
+Progress = Callable[[int, int, str], None]
+_SAMPLED = 16  # cells of a group; the guarantee of whole noise is the same in all larger ones
+
+
+def release_parts(
+    source: str | PathLike[str],
+    out: str | PathLike[str],
+    *,
+    counts: str | Sequence[str],
+    within: str | Sequence[str],
+    names: str | Sequence[str] = (),
+    view: View,
+    noise: NoiseName | None = None,
+    epsilon: float,
+    delta: float = 0.0,
+    records: int = 1,
+    contribution: Literal["disjoint"] | None = None,
+    accept_exact: bool = False,
+    ledger: Ledger | None = None,
+    workers: int = 1,
+    client: Any = None,
+    progress: Progress | None = None,
+) -> ReleasedParts:
+    """Publish y = q + X of a table in many Parquet files, one part in memory at a time.
+
+    Law, support and guarantee are those of `cdp.release` with whole noise: every total of a count
+    column within a group is exact, with `==`. Noise is a function of the release's secret and of
+    the labels of the cells, so that the result is the same, bit for bit, for any number of workers
+    and however the groups are dealt into parts.
+
+    Everything is written in a hidden folder beside `out`, which appears whole or not at all. After
+    a kill the same call goes on: with the same noise, at no further cost, and only with the parts
+    that are not finished. It refuses parts whose counts were changed meanwhile.
+
+    Args:
+        source: folder of Parquet files with the same columns, one row a cell (or one cell for each
+            of `counts`). All rows of a group must lie in one file.
+        out: new folder for the parts (of the same names), their exact totals and the metadata.
+        counts: columns of true counts, whole and at least 0; each has totals of its own.
+        within: columns whose values together name a group.
+        names: further public columns, which tell the rows of a group apart.
+        view: "conditioned" or "imaged".
+        noise: left out, "discrete-laplace" where `delta` is 0, else "discrete-normal".
+        epsilon: privacy budget (nats), above 0.
+        delta: its δ; 0 for discrete Laplace noise.
+        records: how many records move at once, within a group and column: the unit of privacy.
+        contribution: with several count columns, "disjoint" states that a person is counted in one
+            of them only. Other contributions: `cdp.release`.
+        accept_exact: publish also where a group has one cell, which is then exact.
+        ledger: of this table; without one, a ledger of this release alone lies in the hidden folder
+            until it is done.
+        workers: processes.
+        client: a Dask client instead; all of its workers must see the folders and the ledger.
+        progress: called with parts done, parts in all, and a word.
+
+    Returns:
+        The release, which reads a part at a time.
+
+    Raises:
+        ValueError: a group in two parts, rows of the same labels, missing entries, counts that are
+            not whole, an unreadable file, parts of different types, a budget that does not suffice,
+            changed counts. Each says where.
+        FileExistsError: `out` is there: a release is never overwritten.
+        UnsupportedError: real noise, whose rounding needs the whole table: `cdp.release`.
+
+    Example:
+        >>> import cdp_views as cdp, pandas as pd, pathlib, tempfile
+        >>> home = pathlib.Path(tempfile.mkdtemp()); (home / "in").mkdir()
+        >>> table = pd.DataFrame({"state": ["a", "a", "b", "b"], "county": [1, 2, 3, 4]})
+        >>> table.assign(persons=[3, 5, 8, 1]).to_parquet(home / "in" / "part.parquet")
+        >>> cdp.release_parts(home / "in", home / "out", counts="persons", within="state",
+        ...                   names="county", view="conditioned", epsilon=1.0)
+        ReleasedParts(4 cells in 1 parts, conditioned view of discrete-laplace noise,
+        epsilon=1.0, delta=0.0)
+
+    Reference: as `cdp.release`.
+    """
+    source, out = Path(source).absolute(), Path(out).absolute()
+    columns = Columns(_several(counts), _several(within), _several(names)).checked()
+    noise = ("discrete-laplace" if delta == 0 else "discrete-normal") if noise is None else noise
+    check_mechanism(view, noise)
+    if not NOISES[noise].whole:
+        raise _checks.UnsupportedError(
+            f"A table in parts is released with whole noise, not {noise}: "
+            'noise="discrete-laplace" or "discrete-normal". Real noise: cdp.release.'
+        )
+    epsilon, delta = checked_budget(epsilon, delta, noise)
+    if len(columns.counts) > 1 and contribution != "disjoint":
+        raise ValueError(
+            "`contribution` is missing: with several columns of counts state contribution="
+            '"disjoint", that a person is counted in one of them only; if not, use cdp.release.'
+        )
+    check_workers(workers, client)
+    hidden = out.with_name(f".{out.name}-unfinished")
+    if out.exists():
+        return _left_by_a_kill(out, hidden, ledger)
+    parts = parts_of(source)
+    if source == out or source in out.parents:
+        raise ValueError(f"`{out}` lies in the folder of the confidential parts. Name another.")
+    check_schemas(source, parts, columns)
+    told = progress or (lambda *_: None)
+    looked: dict[str, Scan] = {}
+    told(0, 2 * len(parts), "reading")
+    for name, found in spread(
+        partial(scan, str(source), columns), parts, workers=workers, client=client
+    ):
+        looked[name] = found
+        told(len(looked), 2 * len(parts), f"read {name}")
+    scans = {name: looked[name] for name in parts}
+    require_whole_groups(scans, columns.within)
+    sizes = _sizes(scans)
+    alone = int(sizes.get(1, 0)) * len(columns.counts)
+    _require_something_to_protect(scans, sizes, alone, columns, accept_exact)
+    if delta * sum(one.counts_sum for one in scans.values()) > 1:
+        warnings.warn(
+            f"delta = {delta:g} is above 1 / (sum of the counts): a mechanism that publishes one "
+            "record outright would satisfy it. Choose a smaller delta.",
+            UserWarning,
+            stacklevel=2,
+        )
+    sample = totals_of(np.repeat(*_sample(sizes)))
+    unit = relocations(sample, records=records)
+    shape = _shape(scans, columns, sizes)
+    digests = {name: one.counts_digest for name, one in scans.items()}
+    rows = sum(one.rows for one in scans.values())
+    del scans, looked
+    asked = [LIBRARY, view, noise, epsilon, delta, records, columns, shape, parts]
+    request = sha256(json.dumps(asked).encode()).hexdigest()
+
+    def bind(secret: Secret) -> str:
+        return json.dumps({n: bound(secret, request, n, d) for n, d in digests.items()})
+
+    own = _private(hidden, request, epsilon, delta) if ledger is None else ledger
+    reservation = _resumed(own, request, bind, source)
+    if reservation is None:
+        reservation = _reserved(
+            own, bind, request, (view, noise, epsilon, delta), sample, unit, shape, accept_exact
+        )
+    scale = float(reservation.scale)
+    job = Job(
+        str(source), str(hidden / reservation.name), columns, view, noise, scale, request,
+        str(own.path.absolute()), reservation.name,
+    )  # fmt: skip
+    made: dict[str, Any] = {}
+    for name, (_, record) in spread(partial(make, job), parts, workers=workers, client=client):
+        made[name] = record
+        told(len(parts) + len(made), 2 * len(parts), f"wrote {name}")
+    about = _metadata(
+        job, epsilon, delta, sample, unit, reservation if ledger is not None else None,
+        {name: made[name] for name in parts}, shape, rows * len(columns.counts), alone,
+    )  # fmt: skip
+    _put_in_place(Path(job.scratch) / "parts", out, about)
+    own.complete(reservation)
+    shutil.rmtree(hidden, ignore_errors=True)
+    return read_parts(out)
+
+
+def _several(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _sizes(scans: Mapping[str, Scan]) -> dict[int, int]:
+    """How many groups have so many rows."""
+    found: dict[int, int] = {}
+    for one in scans.values():
+        for size, times in one.sizes.tolist():
+            found[size] = found.get(size, 0) + times
+    return found
+
+
+def _sample(sizes: dict[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Groups that stand for all: one of each size, those of 16 cells for all larger ones.
+
+    The loss of discrete Laplace noise is Σ|v|/λ and that of discrete normal noise is bounded by
+    ρ = Σv²/2σ² (or exact, of two cells), whatever else is in the group.
+    """
+    kinds = np.unique(np.minimum([size for size in sizes if size > 1], _SAMPLED))
+    return np.arange(kinds.size), kinds
+
+
+def _require_something_to_protect(
+    scans: Mapping[str, Scan],
+    sizes: dict[int, int],
+    alone: int,
+    columns: Columns,
+    accept_exact: bool,
+) -> None:
+    if all(size == 1 for size in sizes):
+        raise ValueError(
+            f"No group of {', '.join(columns.within)} has two rows, so that every count would be "
+            "published exactly. Choose coarser groups."
+        )
+    if alone and not accept_exact:
+        where = next(name for name, one in scans.items() if np.any(one.sizes[:, 0] == 1))
+        raise ValueError(
+            f"The totals alone determine {alone} cells, which would be published exactly: those "
+            f"alone in their group, the first in `{where}`. Use coarser groups, or accept it "
+            "(accept_exact=True, --accept-exact)."
+        )
+
+
+def _shape(scans: Mapping[str, Scan], columns: Columns, sizes: dict[int, int]) -> dict[str, Any]:
+    """What tells this table's cells and groups from others, in a few numbers."""
+    prints = np.sum([one.fingerprint for one in scans.values()], axis=0, dtype=np.uint64)
+    seen = sha256(json.dumps([columns, sorted(sizes.items())]).encode())
+    seen.update(prints.astype("<u8").tobytes())
+    return {
+        "cells": sum(one.rows for one in scans.values()) * len(columns.counts),
+        "totals": sum(sizes.values()) * len(columns.counts),
+        "sha256": seen.hexdigest(),
+        "labels": {
+            name: sha256(own.astype("<u8").tobytes()).hexdigest()
+            for name, own in zip(columns.labels, prints[:-1], strict=True)
+        },
+    }
+
+
+def _private(hidden: Path, request: str, epsilon: float, delta: float) -> Ledger:
+    """A ledger of this release alone, which makes it as safe against kills as any other."""
+    path = hidden / "ledger"
+    if path.exists() and not Ledger(path).unfinished and len(Ledger(path).entries):
+        shutil.rmtree(hidden)  # of a release that is done: a kill came before this
+    if not path.exists():
+        hidden.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return Ledger.create(path, epsilon=epsilon, delta=delta)
+    ledger = Ledger(path)
+    if len(ledger.unfinished) != len(ledger.open(request)):
+        raise ValueError(
+            f"`{hidden}` holds an unfinished release of another design or table. Finish that one "
+            "by the same call, or remove the folder to give it up."
+        )
+    return ledger
+
+
+def _resumed(
+    ledger: Ledger, request: str, bind: Callable[[Secret], str], source: Path
+) -> Reservation | None:
+    """The unfinished release of this request, refused where a part's counts are others now."""
+    for reservation in ledger.open(request):
+        secret, digests = reservation.read()
+        then, now = json.loads(digests), json.loads(bind(secret))
+        other = [name for name in now if not hmac.compare_digest(now[name], str(then.get(name)))]
+        if other:
+            raise ValueError(
+                f"{changed([str(source / name) for name in other])} To do so, delete "
+                f"`{reservation.path}`."
+            )
+        return reservation
+    return None
+
+
+def _reserved(
+    ledger: Ledger,
+    bind: Callable[[Secret], str],
+    request: str,
+    design: tuple[Any, Any, float, float],
+    sample: Totals,
+    unit: Relocations,
+    shape: dict[str, Any],
+    accept_exact: bool,
+) -> Reservation:
+    view, noise, epsilon, delta = design
+    with jax.enable_x64(True):
+        scale = calibrate(
+            lambda s: law(view, noise, np.zeros(sample.n), s, sample),
+            unit,
+            epsilon=epsilon,
+            delta=delta,
+        )
+    cost = Cost(
+        Price(epsilon, delta, None), unit, sample, shape["labels"], view, noise,
+        np.asarray(scale), accept_exact, {key: shape[key] for key in ("cells", "totals", "sha256")},
+    )  # fmt: skip
+    return ledger.reserve(cost, bind, request)[0]
+
+
+def _metadata(
+    job: Job,
+    epsilon: float,
+    delta: float,
+    sample: Totals,
+    unit: Relocations,
+    listed: Reservation | None,
+    parts: dict[str, Any],
+    shape: dict[str, Any],
+    cells: int,
+    alone: int,
+) -> dict[str, Any]:
+    """All that may be said about the release, a few lines a part."""
+    promise = wording.guarantee(sample, unit, epsilon=epsilon, delta=delta)
+    if alone:
+        promise += (
+            f" {alone} of the {cells} cells are alone in their group and published exactly as "
+            "counted: they are not protected."
+        )
+    stated: dict[str, Any] = {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "library": LIBRARY,
+        "view": job.view,
+        "noise": job.noise,
+        "scale": job.scale,
+        "epsilon": epsilon,
+        "delta": delta,
+        "neighbours": wording.stated(unit),
+        "guarantee": promise + (wording.with_others(listed) if listed is not None else ""),
+        "caveat": wording.caveat(1.0, whole=True, generator=threefry.NAME),
+        "columns": {key: list(value) for key, value in job.columns._asdict().items()},
+        "cells": cells,
+        "groups": shape["totals"],
+        "geometry": shape["sha256"],
+        "determined": alone,
+        "reservation": job.reservation,
+        "parts": parts,
+    }
+    if listed is not None:
+        stated["ledger"] = {
+            "release": listed.number,
+            "added_totals": listed.added_totals,
+            "epsilon_together": listed.spent.epsilon,
+            "delta_together": listed.spent.delta,
+        }
+    return stated | {"digest": {"metadata": digest_of_metadata(stated)}}
+
+
+def _put_in_place(made: Path, out: Path, about: dict[str, Any]) -> None:
+    """Give the complete folder its name."""
+    for stray in made.rglob(".*"):  # of workers that were killed while they wrote
+        stray.unlink()
+    text = made / ABOUT
+    text.write_text(dump(about), encoding="utf-8")
+    sync_file(text)
+    sync_folder(made)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if out.exists():
+        raise FileExistsError(f"`{out}` is there already, and a release is never overwritten.")
+    os.rename(made, out)
+    sync_folder(out.parent)
+
+
+def _left_by_a_kill(out: Path, hidden: Path, ledger: Ledger | None) -> ReleasedParts:
+    """The release whose folder is in its place, where only the last step is missing."""
+    found = Ledger(hidden / "ledger") if ledger is None and hidden.exists() else ledger
+    try:
+        name = read_parts(out).metadata["reservation"]
+    except (OSError, ValueError):
+        name = None
+    if found is None or name not in found.unfinished:
+        raise FileExistsError(
+            f"`{out}` is there already, and a release is never overwritten. Name another folder."
+        )
+    nothing = Spent(np.nan, np.nan)
+    found.complete(Reservation(found.path.absolute(), 0, str(name), np.zeros(()), 0, nothing))
+    shutil.rmtree(hidden, ignore_errors=True)
+    return read_parts(out)

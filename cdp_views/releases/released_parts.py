@@ -1,0 +1,208 @@
+"""A released table in many parts, read one at a time."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import pandas as pd
+
+from cdp_views.invariants import totals
+from cdp_views.releases.checks import Check
+from cdp_views.releases.mechanism import Mechanism
+from cdp_views.releases.metadata import LIBRARY, digest_of_metadata
+from cdp_views.releases.observed import Observed
+from cdp_views.releases.part import Columns, Part, parts_of, read_part
+from cdp_views.releases.part_drawn import TOTALS, content_digest, digest_of_totals, read_totals
+
+SCHEMA, VERSION = "cdp_views.release_of_parts", 1
+ABOUT = "_release.json"
+_KEYS = (
+    "schema", "version", "library", "view", "noise", "scale", "epsilon", "delta", "neighbours",
+    "guarantee", "caveat", "columns", "cells", "groups", "geometry", "reservation", "parts",
+    "digest",
+)  # fmt: skip
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class ReleasedParts:
+    """A folder of Parquet files whose totals are exact, and what a reader needs to analyse them.
+
+    Each file has the label columns of its part and the released counts, int64: `released`, or
+    `released_COLUMN` where there are several. The exact totals of its groups lie in a file of the
+    same name in the folder `_totals`; the metadata are in `_release.json` and speak of the whole.
+
+    Args:
+        folder: of the parts.
+        metadata: what was done and what it guarantees; JSON types only.
+
+    Example:
+        >>> import cdp_views as cdp
+        >>> cdp.read_parts("nowhere")
+        Traceback (most recent call last):
+        FileNotFoundError: `nowhere/_release.json` is not there. Check the path.
+    """
+
+    folder: Path
+    metadata: dict[str, Any]
+
+    @property
+    def names(self) -> list[str]:
+        """Of the parts."""
+        return list(self.metadata["parts"])
+
+    @property
+    def columns(self) -> Columns:
+        """Which columns were counts, groups and names."""
+        told = self.metadata["columns"]
+        return Columns(tuple(told["counts"]), tuple(told["within"]), tuple(told["names"]))
+
+    def part(self, name: str) -> pd.DataFrame:
+        """One part: its labels and released counts."""
+        return pd.read_parquet(self.folder / self._known(name), partitioning=None)
+
+    def totals(self, name: str) -> pd.DataFrame:
+        """The exact totals of one part, one row a group, under the names of the count columns."""
+        return pd.read_parquet(self.folder / TOTALS / self._known(name), partitioning=None)
+
+    def observed(self, name: str, column: str | None = None) -> Observed:
+        """What a model conditions on: one column of one part, with its mechanism and totals.
+
+        Args:
+            name: of the part.
+            column: of counts; needed where there are several.
+        """
+        columns = self.columns
+        if column is None and len(columns.counts) > 1:
+            raise ValueError(f"`column` must be one of {', '.join(columns.counts)}.")
+        column = columns.counts[0] if column is None else column
+        if column not in columns.counts:
+            raise ValueError(f"`column` must be one of {', '.join(columns.counts)}.")
+        part = read_part(self.folder / self._known(name), columns, released=True)
+        labels = np.repeat(np.arange(part.sizes.size), part.sizes)
+        if part.order is not None:
+            labels[part.order] = labels.copy()
+        first = list(dict.fromkeys(labels.tolist()))  # as `totals` numbers its groups
+        m, at = self.metadata, columns.counts.index(column)
+        mechanism = Mechanism(m["view"], m["noise"], m["scale"], totals(labels))
+        exact = read_totals(self.folder, name, columns)[at][first]
+        return Observed(mechanism, part.counts[at].astype(np.float64), exact.astype(np.float64))
+
+    def checks(self) -> Iterator[Check]:
+        """Every check of `verify`, as it is made; one part is in memory at a time."""
+        m = self.metadata
+        same = m["digest"].get("metadata") == digest_of_metadata(m)
+        edited = "the metadata are not those of the release: their SHA-256 differs from theirs"
+        yield Check(same, "metadata as written (SHA-256)" if same else edited)
+        missing, more = set(self.names) - set(there := _there(self.folder)), set(there)
+        more -= set(self.names)
+        for name in sorted(missing):
+            yield Check(False, f"`{name}` is missing")
+        for name in sorted(more):
+            yield Check(False, f"`{name}` is no part of the release")
+        cells = 0
+        for name in self.names:
+            if name not in missing:
+                check, rows = self._check(name)
+                cells += rows * len(self.columns.counts)
+                yield check
+        if not missing and cells != m["cells"]:
+            yield Check(False, f"the parts have {cells} cells where {m['cells']} were released")
+
+    def verify(self) -> None:
+        """Check metadata, every part and every exact total, with equality.
+
+        Raises:
+            ValueError: one line that names what fails. It shows no number that is not in the files.
+        """
+        failed = [check.text for check in self.checks() if not check.ok]
+        if failed:
+            more = f"; and {len(failed) - 3} more" if len(failed) > 3 else ""
+            raise ValueError(f"The release does not verify: {'; '.join(failed[:3])}{more}.")
+
+    def _check(self, name: str) -> tuple[Check, int]:
+        columns, told = self.columns, self.metadata["parts"][name]
+        try:
+            part = read_part(self.folder / name, columns, released=True)
+            exact = read_totals(self.folder, name, columns)
+        except (ValueError, OSError, KeyError) as reason:
+            return Check(False, f"`{name}` or its totals cannot be read ({reason})"), 0
+        off = _first_off(part, exact)
+        if off is not None:
+            return Check(False, f"`{name}`: {off}"), part.rows
+        if content_digest(part) != told["sha256"]:
+            text = f"`{name}` is not the part released: its SHA-256 differs from the metadata's"
+            return Check(False, text), part.rows
+        if digest_of_totals(part, exact) != told["totals_sha256"]:
+            return Check(False, f"the totals of `{name}` are not those released"), part.rows
+        return Check(True, f"`{name}`: {exact.size:,} totals hold, with equality"), part.rows
+
+    def _known(self, name: str) -> str:
+        if name not in self.metadata["parts"]:
+            raise ValueError(f"`{name}` is no part of this release. See `names`.")
+        return name
+
+    def __repr__(self) -> str:
+        m = self.metadata
+        return (
+            f"ReleasedParts({m['cells']} cells in {len(m['parts'])} parts, {m['view']} view of "
+            f"{m['noise']} noise, epsilon={m['epsilon']}, delta={m['delta']})"
+        )
+
+
+def _there(folder: Path) -> list[str]:
+    try:
+        return parts_of(folder)
+    except ValueError:
+        return []
+
+
+def _first_off(part: Part, exact: np.ndarray) -> str | None:
+    """What is wrong with the totals of a part, the first of it."""
+    if not part.rows:
+        return None
+    if exact.shape[1] != part.sizes.size:
+        return f"it has {part.sizes.size} groups where {exact.shape[1]} totals were published"
+    for counts, published in zip(part.counts, exact, strict=True):
+        seen = part.totals(counts)
+        wrong = np.flatnonzero(seen != published)
+        if wrong.size:
+            row = int(part.heads[wrong[0]]) + 1
+            return (
+                f"{wrong.size} totals differ, first in data row {row}: its group sums to "
+                f"{seen[wrong[0]]}, published as {published[wrong[0]]}"
+            )
+    return None
+
+
+def read_parts(folder: str | PathLike[str]) -> ReleasedParts:
+    """A partitioned release from its folder, without the confidential table.
+
+    Args:
+        folder: that `cdp.release_parts` wrote.
+
+    Returns:
+        The release, unchecked: call its `verify()`.
+
+    Raises:
+        FileNotFoundError: no metadata there.
+        ValueError: metadata that cannot be read, or of another version.
+    """
+    about = Path(folder) / ABOUT
+    if not about.is_file():
+        raise FileNotFoundError(f"`{about}` is not there. Check the path.")
+    try:
+        told = json.loads(about.read_text(encoding="utf-8"))
+        known = told["schema"] == SCHEMA and told["version"] == VERSION
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"`{about}` is not JSON of a release. Restore it.") from None
+    if not known:
+        raise ValueError(f"`{about}` is of another version than {LIBRARY} reads, {VERSION}.")
+    missing = [key for key in _KEYS if key not in told]
+    if missing:
+        raise ValueError(f"`{about}` lacks {missing[0]!r}. Restore the file as it was released.")
+    return ReleasedParts(Path(folder), told)
