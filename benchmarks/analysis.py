@@ -70,7 +70,7 @@ def rows(cells: int, dtypes: tuple[str, ...], wanted: Wanted) -> Iterator[Row | 
             yield Row(name, "one minute", None, "float64", size, [minutes], [1.0])
 
 
-def against_dense(n: int, warmup: int = 300, draws: int = 300) -> tuple[Drawn, Drawn]:
+def against_dense(n: int, warmup: int = 300, draws: int = 1000) -> tuple[Drawn, Drawn]:
     """A table with a normal prior: this library, and null-space coordinates with a dense law."""
     random = np.random.default_rng(0)
     invariant = cdp.totals(np.repeat(np.arange(n // 20), 20))
@@ -100,7 +100,7 @@ def against_dense(n: int, warmup: int = 300, draws: int = 300) -> tuple[Drawn, D
     return tuple(_nuts(model, ("mean", "spread", "q"), warmup, draws) for model in (ours, dense))  # type: ignore[return-value]
 
 
-def against_augmentation(draws: int = 4000) -> tuple[Drawn, Drawn]:
+def against_augmentation(draws: int = 40_000) -> tuple[Drawn, Drawn]:
     """Regression from five noisy sums: `sufficient_statistics`, and all records as latents."""
     random = np.random.default_rng(0)
     x = random.normal(0.1, 0.35, _PERSONS)
