@@ -63,8 +63,9 @@ def test_a_docstring_becomes_markdown():
 
 
 @pytest.mark.slow
-def test_the_python_of_the_how_to_runs_top_to_bottom(tmp_path):
-    page = (SITE.parent / "howto.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", ["howto.md", "analysing.md"])
+def test_the_python_of_the_how_to_runs_top_to_bottom(page, tmp_path):
+    page = (SITE.parent / page).read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
     assert len(blocks) > 5
     ran = subprocess.run(
