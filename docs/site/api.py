@@ -63,6 +63,7 @@ def _rooms() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {room: [] for room in TITLES}
     for name, room in cdp_views._ROOM_OF.items():
         found.setdefault(room, []).append(name)
+    found["views"].sort(key=lambda name: name.startswith("observe_"))  # the views come first
     return found
 
 
