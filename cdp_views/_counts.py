@@ -11,7 +11,7 @@ def as_counts(counts: Any, n: int) -> np.ndarray:
         array = np.array(counts, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(
-            "`counts` must be numbers; got an entry that is not. Drop or correct those cells."
+            "`counts` must be numbers; got an entry that is not. Correct those cells."
         ) from None
     if array.size == 0:
         raise ValueError("`counts` must hold at least one cell; got none. Give a table with rows.")
@@ -24,7 +24,7 @@ def as_counts(counts: Any, n: int) -> np.ndarray:
         if bad.any():
             raise ValueError(
                 f"`counts` must be {what}; got {int(bad.sum())} that are not, first at index "
-                f"{int(np.argmax(bad))}. Drop or correct those cells."
+                f"{int(np.argmax(bad))}. Correct those cells."
             )
     return array
 
