@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import cdp_views
 
@@ -44,7 +44,9 @@ _WITH_FUNCTIONS = {
     "worlds",
     "datasets",
 }  # rooms whose functions are public under their path
-_SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Examples?|References?|Yields): *(.*)$")
+_SECTION = re.compile(
+    r"^(Args|Attributes|Returns|Raises|Warns|Examples?|References?|Yields): *(.*)$"
+)
 _ENTRY = re.compile(r"^([\w*, .]+): +(.*)$", re.DOTALL)
 
 
@@ -186,8 +188,23 @@ def _signature(value: Any, *, bound: bool = False) -> str:
     answer = f" -> {_unquoted(function.returns)}" if function.returns else ""
     for argument in [*function.args.args, *function.args.kwonlyargs]:
         if argument.annotation:
-            argument.annotation = ast.parse(_unquoted(argument.annotation), mode="eval").body
+            written = ast.parse(_unquoted(argument.annotation), mode="eval").body
+            argument.annotation = _Choices(scope).visit(written)
     return f"({ast.unparse(function.args)}){answer}"
+
+
+class _Choices(ast.NodeTransformer):
+    """A module's own name for a set of words becomes these words."""
+
+    def __init__(self, scope: dict[str, Any]) -> None:
+        self.scope = scope
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        meant = self.scope.get(node.id)
+        if get_origin(meant) is not Literal:
+            return node
+        words = ", ".join(map(repr, get_args(meant)))
+        return ast.parse(f"Literal[{words}]", mode="eval").body
 
 
 def _unquoted(annotation: ast.expr) -> str:
@@ -226,9 +243,15 @@ def _markdown(docstring: str) -> str:
     return "\n\n".join(parts)
 
 
+def _plain(text: str) -> str:
+    """No underscore of a formula is emphasis; code, in line or indented, stays as it is."""
+    parts = re.split(r"(`[^`]*`|^ {4}.*$)", text, flags=re.MULTILINE)
+    return "".join(part if k % 2 else part.replace("_", r"\_") for k, part in enumerate(parts))
+
+
 def _prose(text: str) -> str:
     # a line that begins like a quotation, a list or a rule continues a sentence or a formula
-    return re.sub(r"^([>+=]|-(?= ?[^ ]))(?=[ \d=])", r"\\\1", text, flags=re.MULTILINE)
+    return re.sub(r"^([>+=]|-(?= ?[^ ]))(?=[ \d=])", r"\\\1", _plain(text), flags=re.MULTILINE)
 
 
 def _entries(text: str) -> list[tuple[str, str]]:
@@ -244,7 +267,7 @@ def _fields(role: str) -> Any:
     def render(text: str) -> str:
         lines = []
         for names, words in _entries(text):
-            first, *rest = words.split("\n")
+            first, *rest = _plain(words).split("\n")
             more = "\n".join(["", *(f"    {line.strip()}" for line in rest)])
             if not names:
                 lines.append(f"{first}{more}")
@@ -256,9 +279,7 @@ def _fields(role: str) -> Any:
 
 
 def _returns(text: str) -> str:
-    return ":returns: " + "\n".join(
-        [line if i == 0 else f"    {line.strip()}" for i, line in enumerate(text.split("\n"))]
-    )
+    return ":returns: " + "\n    ".join(line.strip() for line in _plain(text).split("\n"))
 
 
 def _example(text: str) -> str:
@@ -269,6 +290,10 @@ def _example(text: str) -> str:
     return "\n\n".join(parts)
 
 
+def _warns(text: str) -> str:
+    return f"**Warns** {_prose(text)}"
+
+
 def _reference(text: str) -> str:
     return f"**Reference** {_prose(text)}"
 
@@ -277,6 +302,7 @@ _RENDER = {
     "Arg": _fields("param"),
     "Attribute": _fields("ivar"),
     "Raise": _fields("raises"),
+    "Warn": _warns,
     "Return": _returns,
     "Yield": _returns,
     "Example": _example,
