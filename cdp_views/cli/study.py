@@ -69,7 +69,8 @@ def _show(tree: "xr.DataTree", out: Path) -> None:
         which = "1 combination" if number == 1 else f"{number:,} combinations"
         said = f"skipped {which}: {reason}"
         print(textwrap.fill(said, _WIDTH, subsequent_indent="  ", break_on_hyphens=False))
-    print("wrote", out / "study.nc")
+    for name in ("study.nc", "report.html"):
+        print("wrote", out / name)
 
 
 def _relative(workloads: "xr.Dataset", mark: str) -> None:

@@ -13,6 +13,7 @@ from cdp_views.report.rows import Row as Row
 from cdp_views.report.rows import grouped as grouped
 from cdp_views.report.rows import percent as percent
 from cdp_views.report.rows import records as records
+from cdp_views.report.study_page import study_page as study_page
 
 __all__ = [
     "Row",
@@ -23,6 +24,7 @@ __all__ = [
     "comparison_page",
     "profile_curves",
     "profile_figure",
+    "study_page",
     "write_csv",
     "write_figure",
     "write_netcdf",

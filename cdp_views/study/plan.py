@@ -196,11 +196,11 @@ class Study:
         command: str = "",
         progress: Callable[[int, int, str], None] | None = None,
     ) -> "xr.DataTree":
-        """Measure every point; with `out`, resume what is there and write `study.nc` at the end.
+        """Measure every point; with `out`, resume what is there and write the whole at the end.
 
         Args:
-            out: folder of one small file per finished point, and of `study.nc` once all are done
-                (extra `io`). A run that was killed goes on where it was.
+            out: folder of one small file per finished point, and, once all are done, of `study.nc`
+                and the page `report.html` (extra `io`). A run that was killed goes on where it was.
             workers: processes; a script that asks for more than 1 needs `if __name__ ==
                 "__main__":`, as everywhere with spawned processes.
             client: a Dask client in place of `workers` (extra `distributed`).
@@ -227,6 +227,22 @@ class Study:
             command=command,
             progress=progress,
         )
+
+    @staticmethod
+    def to_html(found: "xr.DataTree", path: str | os.PathLike[str]) -> None:
+        """A result as one HTML page, put in place only when it is complete.
+
+        Args:
+            found: what `run` returned or `cdp.read_study` read.
+            path: the file; its folder is made where it is missing.
+
+        Raises:
+            OSError: it cannot be written; then nothing is left behind.
+        """
+        from cdp_views.report import write_text
+        from cdp_views.study.running import page
+
+        write_text(page(found), path)
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)

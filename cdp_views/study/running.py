@@ -8,17 +8,19 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 import xarray as xr
 
 from cdp_views._checks import UnsupportedError
-from cdp_views.report import write_together
+from cdp_views.report import study_page, write_together
+from cdp_views.study.findings import findings
 from cdp_views.study.inputs import Inputs
 from cdp_views.study.measure import Payload, SkippedError, measure
 from cdp_views.study.plan import Study
 from cdp_views.study.points import Point, points
-from cdp_views.study.stored import RESULT, Store, fingerprints
+from cdp_views.study.stored import REPORT, RESULT, Store, cannot_write, fingerprints
 from cdp_views.study.tree import assemble
 
 Progress = Callable[[int, int, str], None]
@@ -66,8 +68,26 @@ def run(
         raise UnsupportedError(f"Nothing of this study can be had. {reasons}")
     tree = assemble(study, had, skipped, command or "cdp.Study(...).run()")
     if store.folder is not None:
-        write_together(store.folder, {RESULT: lambda path: tree.to_netcdf(path, engine="h5netcdf")})
+        _write(store.folder, tree)
     return tree
+
+
+def page(tree: xr.DataTree) -> str:
+    """The result as one HTML page that opens offline, with controls; below 3 MB."""
+    return study_page(tree, verdict=findings(tree))
+
+
+def _write(folder: Path, tree: xr.DataTree) -> None:
+    """The result and its page, both or neither."""
+    text = page(tree)
+    writers = {
+        RESULT: lambda path: tree.to_netcdf(path, engine="h5netcdf"),
+        REPORT: lambda path: path.write_text(text, encoding="utf-8"),
+    }
+    try:
+        write_together(folder, writers)
+    except OSError as reason:
+        raise OSError(cannot_write(folder, reason)) from reason
 
 
 def _measured(

@@ -19,6 +19,7 @@ from cdp_views.study.points import Point, asked
 
 FORMAT = 2
 RESULT = "study.nc"
+REPORT = "report.html"
 _ABOUT = "study.json"
 _FOLDER = "points"
 _LIBRARIES = ("numpy", "scipy", "jax", "jaxlib", "numpyro")
@@ -85,7 +86,8 @@ class Store:
         (self.folder / _FOLDER).mkdir(parents=True, exist_ok=True)
         told = {
             "about": "A study of cdp_views: finished points lie in points/, the whole in study.nc "
-            "once all are done. Figures depend on the true counts unless these are public.",
+            "and report.html once all are done. Figures depend on the true counts unless these are "
+            "public.",
             "format": FORMAT,
             "plan": plan,
         }
@@ -116,10 +118,7 @@ class Store:
             try:
                 put(self._path(fingerprint), lambda file: np.savez(file, **arrays))
             except OSError as reason:
-                raise OSError(
-                    f"{self.folder} cannot be written to ({reason.strerror}). Finished points are "
-                    "kept: make room and run it again."
-                ) from reason
+                raise OSError(cannot_write(self.folder, reason)) from reason
 
     def _path(self, fingerprint: str) -> Path:
         assert self.folder is not None
@@ -148,6 +147,15 @@ def other_version(what: str, found: Any) -> str:
     return (
         f"{what} has format {found}; this version of cdp_views reads format {FORMAT}. Use the "
         "version that wrote it, or run the study again in another folder."
+    )
+
+
+def cannot_write(folder: Path, reason: OSError) -> str:
+    """What to say of a folder that takes no more."""
+    why = reason.strerror or type(reason).__name__
+    return (
+        f"{folder} cannot be written to ({why}). Finished points are kept: make room and run it "
+        "again."
     )
 
 

@@ -47,7 +47,11 @@ def test_a_study_end_to_end(command, plan, tmp_path):
     assert "812345" not in stdout and max(map(len, lines[:-1])) <= 120
     tree = cdp.read_study(out)
     assert tree.attrs["command"].startswith("cdp-views study ")
-    assert sorted(p.name for p in out.iterdir()) == ["points", "study.json", "study.nc"]
+    assert sorted(p.name for p in out.iterdir()) == [
+        "points", "report.html", "study.json", "study.nc"
+    ]  # fmt: skip
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "cdp-views study" in page and "812345" not in page and "CONFIDENTIAL" in page
     status, again, _ = command("study", plan(), "--out", out)
     assert status == 0 and again == stdout
     status, _, stderr = command("study", plan(TOML.replace("[1]", "[2]")), "--out", out)
