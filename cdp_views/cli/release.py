@@ -52,10 +52,18 @@ class Request:
     bits: str
     ledger: Path | None
     out: Path
+    workers: int = 1
 
 
 def run(request: Request) -> None:
     """Do it; every refusal is raised before anything is printed or written."""
+    if request.table.is_dir():
+        from cdp_views.cli.release_parts import run_parts
+
+        run_parts(request)
+        return
+    if request.workers != 1:
+        raise ValueError("--workers is for a folder of Parquet parts. Leave it out.")
     table = read_table(request.table)
     groups = labels(table, request.within, "--within")
     cells = stacked(table, request.counts, groups, _labels(table, request))
@@ -65,7 +73,7 @@ def run(request: Request) -> None:
         pattern = cells.spread(published(table, request.scales, "--scales", count))
         weights = cells.spread(published(table, request.weights, "--weights", count, signed=True))
     zeros = cells.spread(structural(table, request.zeros))
-    _check_numbers(request)
+    check_numbers(request)
     noise = request.noise or ("discrete-normal" if request.delta else "discrete-laplace")
     if request.noise is None and np.any(counts != np.rint(counts)):
         raise ValueError("--noise is missing: the counts are not whole. Choose normal or laplace.")
@@ -86,7 +94,7 @@ def run(request: Request) -> None:
 
         def announce(sentence: str) -> None:
             spoken.append(sentence)
-            _say(sentence)
+            say(sentence)
 
         ledger = None if request.ledger is None else Ledger(request.ledger, announce=announce)
         check_target(request.out, reservations=() if ledger is None else ledger.unfinished)
@@ -147,7 +155,7 @@ def run(request: Request) -> None:
                 bits=request.bits,  # pyright: ignore[reportArgumentType]
             )
         if ledger is not None and not spoken:
-            _say("Resumes a release that was cut short: the same noise, and no further cost.")
+            say("Resumes a release that was cut short: the same noise, and no further cost.")
         report(0, 1, "writing files")
         made.save(request.out, about=request.about)
     heard = [str(w.message) for w in caught if w.category is UserWarning]
@@ -174,7 +182,7 @@ def _labels(table: "pd.DataFrame", request: Request) -> dict[str, list[str]]:
     return chosen
 
 
-def _check_numbers(request: Request) -> None:
+def check_numbers(request: Request) -> None:
     """Refuse here, in the words of the command line, what the library would refuse later."""
     if not (np.isfinite(request.epsilon) and request.epsilon > 0):
         raise ValueError(f"--epsilon must be a finite number above 0; got {request.epsilon}.")
@@ -199,19 +207,19 @@ def _show(made: "Release", request: Request, exact: list[str], heard: list[str])
     scale = made.scale
     noisy = f"{scale:,.4g}" if scale.ndim == 0 else f"{scale.min():,.4g} to {scale.max():,.4g}"
     within, counts = " and ".join(request.within), " and ".join(request.counts)
-    _say(
+    say(
         f"Released {told['cells']:,} cells of {request.table}: count {counts}, "
         f"{len(made.invariants):,} totals exact within {within}. {request.view} view of "
         f"{told['noise']} noise, base scale {noisy} counts."
     )
-    _say(told["guarantee"], "• ")
+    say(told["guarantee"], "• ")
     if exact:
-        _say(f"Published exactly, not protected: {_listed(exact)}.", "• ")
+        say(f"Published exactly, not protected: {_listed(exact)}.", "• ")
     for warning in heard:
-        _say(f"Warning: {warning}", "! ")
-    _say(told["caveat"], "! ")
+        say(f"Warning: {warning}", "! ")
+    say(told["caveat"], "! ")
     if made.publishable is not None:
-        _say(told["publishable"]["note"], "! ")
+        say(told["publishable"]["note"], "! ")
     print("wrote", request.out)
     print("wrote", metadata_path(request.out))
     if made.publishable is not None:
@@ -220,7 +228,8 @@ def _show(made: "Release", request: Request, exact: list[str], heard: list[str])
         print("wrote", about_path(request.out))
 
 
-def _say(sentence: str, bullet: str = "") -> None:
+def say(sentence: str, bullet: str = "") -> None:
+    """Print it, wrapped."""
     wrapped = textwrap.fill(
         sentence,
         _WIDTH,

@@ -13,7 +13,11 @@ EPILOG = (
 
 def release(
     table: Annotated[
-        Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file, one row a cell.")
+        Path,
+        typer.Argument(
+            metavar="TABLE",
+            help="CSV or Parquet file, one row a cell; or a folder of Parquet parts.",
+        ),
     ],
     count: Annotated[
         list[str],
@@ -31,7 +35,9 @@ def release(
     out: Annotated[
         Path,
         typer.Option(
-            metavar="FILE", help="New .csv or .parquet file; the metadata goes to FILE.json."
+            metavar="FILE",
+            help="New .csv or .parquet file; the metadata goes to FILE.json. Of parts: a new "
+            "folder.",
         ),
     ],
     noise: Annotated[
@@ -115,6 +121,9 @@ def release(
         Path | None,
         typer.Option(metavar="FILE", help="Ledger of this table: refuses what exceeds its budget."),
     ] = None,
+    workers: Annotated[
+        int, typer.Option(metavar="N", help="Processes, for a folder of parts; the same bits.")
+    ] = 1,
 ) -> None:
     """Publish one private table whose totals are exact. Each release spends its budget."""
     from cdp_views.cli.release import Request, run
@@ -142,5 +151,6 @@ def release(
             bits=bits,
             ledger=ledger,
             out=out,
+            workers=workers,
         )
     )

@@ -2,7 +2,6 @@
 
 import hmac
 import json
-import os
 import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -20,21 +19,21 @@ from cdp_views.calibration import calibrate
 from cdp_views.invariants import Totals
 from cdp_views.invariants import totals as totals_of
 from cdp_views.neighbours import Relocations, relocations
-from cdp_views.releases import threefry, wording
-from cdp_views.releases.accounts import Price, Spent
+from cdp_views.releases.accounts import Price
 from cdp_views.releases.cost import Cost
 from cdp_views.releases.ledger import Ledger
 from cdp_views.releases.mechanism import NOISES, NoiseName, View, check_mechanism, law
-from cdp_views.releases.metadata import LIBRARY, digest_of_metadata, dump
+from cdp_views.releases.metadata import LIBRARY
 from cdp_views.releases.part import Columns, check_schemas, parts_of
 from cdp_views.releases.part_drawn import Job, bound, changed, make
 from cdp_views.releases.part_scan import Scan, require_whole_groups, scan
-from cdp_views.releases.places import sync_file, sync_folder
+from cdp_views.releases.parts_about import describe_parts
+from cdp_views.releases.parts_place import left_by_a_kill, private_ledger, put_in_place
 from cdp_views.releases.release import checked_budget
-from cdp_views.releases.released_parts import ABOUT, SCHEMA, VERSION, ReleasedParts, read_parts
+from cdp_views.releases.released_parts import ReleasedParts, read_parts
 from cdp_views.releases.reservation import Reservation
 from cdp_views.releases.secret import Secret
-from cdp_views.releases.spread import check_workers, spread
+from cdp_views.releases.spread import Workers, check_workers
 
 Progress = Callable[[int, int, str], None]
 _SAMPLED = 16  # cells of a group; the guarantee of whole noise is the same in all larger ones
@@ -131,7 +130,7 @@ def release_parts(
     check_workers(workers, client)
     hidden = out.with_name(f".{out.name}-unfinished")
     if out.exists():
-        return _left_by_a_kill(out, hidden, ledger)
+        return left_by_a_kill(out, hidden, ledger)
     parts = parts_of(source)
     if source == out or source in out.parents:
         raise ValueError(f"`{out}` lies in the folder of the confidential parts. Name another.")
@@ -139,57 +138,56 @@ def release_parts(
     told = progress or (lambda *_: None)
     looked: dict[str, Scan] = {}
     told(0, 2 * len(parts), "reading")
-    for name, found in spread(
-        partial(scan, str(source), columns), parts, workers=workers, client=client
-    ):
-        looked[name] = found
-        told(len(looked), 2 * len(parts), f"read {name}")
-    scans = {name: looked[name] for name in parts}
-    require_whole_groups(scans, columns.within)
-    sizes = _sizes(scans)
-    alone = int(sizes.get(1, 0)) * len(columns.counts)
-    _require_something_to_protect(scans, sizes, alone, columns, accept_exact)
-    if delta * sum(one.counts_sum for one in scans.values()) > 1:
-        warnings.warn(
-            f"delta = {delta:g} is above 1 / (sum of the counts): a mechanism that publishes one "
-            "record outright would satisfy it. Choose a smaller delta.",
-            UserWarning,
-            stacklevel=2,
-        )
-    sample = totals_of(np.repeat(*_sample(sizes)))
-    unit = relocations(sample, records=records)
-    shape = _shape(scans, columns, sizes)
-    digests = {name: one.counts_digest for name, one in scans.items()}
-    rows = sum(one.rows for one in scans.values())
-    del scans, looked
-    asked = [LIBRARY, view, noise, epsilon, delta, records, columns, shape, parts]
-    request = sha256(json.dumps(asked).encode()).hexdigest()
+    with Workers(workers, client) as crew:
+        for name, found in crew.each(partial(scan, str(source), columns), parts):
+            looked[name] = found
+            told(len(looked), 2 * len(parts), f"read {name}")
+        scans = {name: looked[name] for name in parts}
+        require_whole_groups(scans, columns.within)
+        sizes = _sizes(scans)
+        alone = int(sizes.get(1, 0)) * len(columns.counts)
+        _require_something_to_protect(scans, sizes, alone, columns, accept_exact)
+        if delta * sum(one.counts_sum for one in scans.values()) > 1:
+            warnings.warn(
+                f"delta = {delta:g} is above 1 / (sum of the counts): a mechanism that publishes "
+                "one record outright would satisfy it. Choose a smaller delta.",
+                UserWarning,
+                stacklevel=2,
+            )
+        sample = totals_of(np.repeat(*_sample(sizes)))
+        unit = relocations(sample, records=records)
+        shape = _shape(scans, columns, sizes)
+        digests = {name: one.counts_digest for name, one in scans.items()}
+        rows = sum(one.rows for one in scans.values())
+        del scans, looked
+        asked = [LIBRARY, view, noise, epsilon, delta, records, columns, shape, parts]
+        request = sha256(json.dumps(asked).encode()).hexdigest()
 
-    def bind(secret: Secret) -> str:
-        return json.dumps({n: bound(secret, request, n, d) for n, d in digests.items()})
+        def bind(secret: Secret) -> str:
+            return json.dumps({n: bound(secret, request, n, d) for n, d in digests.items()})
 
-    own = _private(hidden, request, epsilon, delta) if ledger is None else ledger
-    reservation = _resumed(own, request, bind, source)
-    if reservation is None:
-        reservation = _reserved(
-            own, bind, request, (view, noise, epsilon, delta), sample, unit, shape, accept_exact
-        )
-    scale = float(reservation.scale)
-    job = Job(
-        str(source), str(hidden / reservation.name), columns, view, noise, scale, request,
-        str(own.path.absolute()), reservation.name,
-    )  # fmt: skip
-    made: dict[str, Any] = {}
-    for name, (_, record) in spread(partial(make, job), parts, workers=workers, client=client):
-        made[name] = record
-        told(len(parts) + len(made), 2 * len(parts), f"wrote {name}")
-    about = _metadata(
-        job, epsilon, delta, sample, unit, reservation if ledger is not None else None,
-        {name: made[name] for name in parts}, shape, rows * len(columns.counts), alone,
-    )  # fmt: skip
-    _put_in_place(Path(job.scratch) / "parts", out, about)
-    own.complete(reservation)
-    shutil.rmtree(hidden, ignore_errors=True)
+        own = private_ledger(hidden, request, epsilon, delta) if ledger is None else ledger
+        reservation = _resumed(own, request, bind, source)
+        if reservation is None:
+            reservation = _reserved(
+                own, bind, request, (view, noise, epsilon, delta), sample, unit, shape, accept_exact
+            )
+        scale = float(reservation.scale)
+        job = Job(
+            str(source), str(hidden / reservation.name), columns, view, noise, scale, request,
+            str(own.path.absolute()), reservation.name,
+        )  # fmt: skip
+        made: dict[str, Any] = {}
+        for name, (_, record) in crew.each(partial(make, job), parts):
+            made[name] = record
+            told(len(parts) + len(made), 2 * len(parts), f"wrote {name}")
+        about = describe_parts(
+            job, epsilon, delta, sample, unit, reservation if ledger is not None else None,
+            {name: made[name] for name in parts}, shape, rows * len(columns.counts), alone,
+        )  # fmt: skip
+        put_in_place(Path(job.scratch) / "parts", out, about)
+        own.complete(reservation)
+        shutil.rmtree(hidden, ignore_errors=True)
     return read_parts(out)
 
 
@@ -253,23 +251,6 @@ def _shape(scans: Mapping[str, Scan], columns: Columns, sizes: dict[int, int]) -
     }
 
 
-def _private(hidden: Path, request: str, epsilon: float, delta: float) -> Ledger:
-    """A ledger of this release alone, which makes it as safe against kills as any other."""
-    path = hidden / "ledger"
-    if path.exists() and not Ledger(path).unfinished and len(Ledger(path).entries):
-        shutil.rmtree(hidden)  # of a release that is done: a kill came before this
-    if not path.exists():
-        hidden.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return Ledger.create(path, epsilon=epsilon, delta=delta)
-    ledger = Ledger(path)
-    if len(ledger.unfinished) != len(ledger.open(request)):
-        raise ValueError(
-            f"`{hidden}` holds an unfinished release of another design or table. Finish that one "
-            "by the same call, or remove the folder to give it up."
-        )
-    return ledger
-
-
 def _resumed(
     ledger: Ledger, request: str, bind: Callable[[Secret], str], source: Path
 ) -> Reservation | None:
@@ -310,84 +291,3 @@ def _reserved(
         np.asarray(scale), accept_exact, {key: shape[key] for key in ("cells", "totals", "sha256")},
     )  # fmt: skip
     return ledger.reserve(cost, bind, request)[0]
-
-
-def _metadata(
-    job: Job,
-    epsilon: float,
-    delta: float,
-    sample: Totals,
-    unit: Relocations,
-    listed: Reservation | None,
-    parts: dict[str, Any],
-    shape: dict[str, Any],
-    cells: int,
-    alone: int,
-) -> dict[str, Any]:
-    """All that may be said about the release, a few lines a part."""
-    promise = wording.guarantee(sample, unit, epsilon=epsilon, delta=delta)
-    if alone:
-        promise += (
-            f" {alone} of the {cells} cells are alone in their group and published exactly as "
-            "counted: they are not protected."
-        )
-    stated: dict[str, Any] = {
-        "schema": SCHEMA,
-        "version": VERSION,
-        "library": LIBRARY,
-        "view": job.view,
-        "noise": job.noise,
-        "scale": job.scale,
-        "epsilon": epsilon,
-        "delta": delta,
-        "neighbours": wording.stated(unit),
-        "guarantee": promise + (wording.with_others(listed) if listed is not None else ""),
-        "caveat": wording.caveat(1.0, whole=True, generator=threefry.NAME),
-        "columns": {key: list(value) for key, value in job.columns._asdict().items()},
-        "cells": cells,
-        "groups": shape["totals"],
-        "geometry": shape["sha256"],
-        "determined": alone,
-        "reservation": job.reservation,
-        "parts": parts,
-    }
-    if listed is not None:
-        stated["ledger"] = {
-            "release": listed.number,
-            "added_totals": listed.added_totals,
-            "epsilon_together": listed.spent.epsilon,
-            "delta_together": listed.spent.delta,
-        }
-    return stated | {"digest": {"metadata": digest_of_metadata(stated)}}
-
-
-def _put_in_place(made: Path, out: Path, about: dict[str, Any]) -> None:
-    """Give the complete folder its name."""
-    for stray in made.rglob(".*"):  # of workers that were killed while they wrote
-        stray.unlink()
-    text = made / ABOUT
-    text.write_text(dump(about), encoding="utf-8")
-    sync_file(text)
-    sync_folder(made)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    if out.exists():
-        raise FileExistsError(f"`{out}` is there already, and a release is never overwritten.")
-    os.rename(made, out)
-    sync_folder(out.parent)
-
-
-def _left_by_a_kill(out: Path, hidden: Path, ledger: Ledger | None) -> ReleasedParts:
-    """The release whose folder is in its place, where only the last step is missing."""
-    found = Ledger(hidden / "ledger") if ledger is None and hidden.exists() else ledger
-    try:
-        name = read_parts(out).metadata["reservation"]
-    except (OSError, ValueError):
-        name = None
-    if found is None or name not in found.unfinished:
-        raise FileExistsError(
-            f"`{out}` is there already, and a release is never overwritten. Name another folder."
-        )
-    nothing = Spent(np.nan, np.nan)
-    found.complete(Reservation(found.path.absolute(), 0, str(name), np.zeros(()), 0, nothing))
-    shutil.rmtree(hidden, ignore_errors=True)
-    return read_parts(out)

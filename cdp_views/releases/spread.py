@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from typing import Any
+from typing import Any, Self, final
 
 _DEATHS = 3  # of a pool of processes, before it is taken for a fault of the work itself
 
@@ -22,66 +22,79 @@ def check_workers(workers: Any, client: Any) -> None:
         )
 
 
-def spread[T](
-    work: Callable[[str], T], names: list[str], *, workers: int, client: Any
-) -> Iterator[tuple[str, T]]:
-    """(name, result) in the order in which they are finished; an error of one ends all.
+@final
+class Workers:
+    """One process, several, or those of a Dask client, for all that a release has to do.
 
     Args:
-        work: from a part's name; `functools.partial` of a function in a module.
-        names: of the parts.
-        workers: processes; 1 is this one.
+        count: processes; 1 is this one.
         client: a Dask client instead.
     """
-    if client is not None:
-        yield from _by_client(client, work, names)
-    elif workers > 1 and len(names) > 1:
-        yield from _by_processes(work, names, min(workers, len(names)))
-    else:
-        for name in names:
-            yield name, work(name)
 
+    def __init__(self, count: int, client: Any) -> None:
+        self._count, self._client = count, client
+        self._pool: ProcessPoolExecutor | None = None
 
-def _by_processes[T](
-    work: Callable[[str], T], names: list[str], workers: int
-) -> Iterator[tuple[str, T]]:
-    """Spawned processes: none inherits threads or a state of JAX. A lost one is replaced."""
-    left, deaths = dict.fromkeys(names), 0
-    while left:
-        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def each[T](self, work: Callable[[str], T], names: list[str]) -> Iterator[tuple[str, T]]:
+        """(name, result) in the order in which they are finished; an error of one ends all.
+
+        Args:
+            work: from a part's name; `functools.partial` of a function in a module.
+            names: of the parts.
+        """
+        if self._client is not None:
+            return self._by_client(work, names)
+        if self._count > 1 and len(names) > 1:
+            return self._by_processes(work, names)
+        return ((name, work(name)) for name in names)
+
+    def _by_processes[T](
+        self, work: Callable[[str], T], names: list[str]
+    ) -> Iterator[tuple[str, T]]:
+        """Spawned processes: none inherits threads or a state of JAX. A lost one is replaced."""
+        left, deaths = dict.fromkeys(names), 0
+        while left:
+            if self._pool is None:
+                own = min(self._count, len(names))
+                self._pool = ProcessPoolExecutor(own, multiprocessing.get_context("spawn"))
+            try:
+                futures = {self._pool.submit(_quiet, work, name): name for name in left}
+                for future in as_completed(futures):
+                    found = future.result()
+                    del left[futures[future]]
+                    yield futures[future], found
+            except BrokenProcessPool:
+                self._pool.shutdown(wait=False, cancel_futures=True)
+                self._pool = None
+                deaths += 1
+                if deaths == _DEATHS:
+                    raise OSError(
+                        "Workers were ended from outside three times (for want of memory?). "
+                        "Finished parts are kept: run it again, with fewer workers or smaller "
+                        "parts."
+                    ) from None
+
+    def _by_client[T](self, work: Callable[[str], T], names: list[str]) -> Iterator[tuple[str, T]]:
+        """A Dask client: the scheduler gives the parts of a lost worker to others."""
+        from distributed import as_completed as completed  # pyright: ignore[reportMissingImports]
+
+        submit = partial(self._client.submit, _quiet, work, pure=False, retries=2)
+        futures = {submit(name): name for name in names}
         try:
-            futures = {pool.submit(_quiet, work, name): name for name in left}
-            for future in as_completed(futures):
-                found = future.result()
-                del left[futures[future]]
-                yield futures[future], found
-        except BrokenProcessPool:
-            deaths += 1
-            if deaths == _DEATHS:
-                raise OSError(
-                    "Workers were ended from outside three times (for want of memory?). Finished "
-                    "parts are kept: run it again, with fewer workers or smaller parts."
-                ) from None
+            for future in completed(list(futures)):
+                yield futures[future], future.result()
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            self._client.cancel(list(futures))
 
 
 def _quiet[T](work: Callable[[str], T], name: str) -> T:
     # Without this JAX warns of a missing accelerator on some machines: this work needs none.
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     return work(name)
-
-
-def _by_client[T](
-    client: Any, work: Callable[[str], T], names: list[str]
-) -> Iterator[tuple[str, T]]:
-    """A Dask client: the scheduler gives the parts of a lost worker to others."""
-    from distributed import as_completed as completed  # pyright: ignore[reportMissingImports]
-
-    submit = partial(client.submit, _quiet, work, pure=False, retries=2)
-    futures = {submit(name): name for name in names}
-    try:
-        for future in completed(list(futures)):
-            yield futures[future], future.result()
-    finally:
-        client.cancel(list(futures))

@@ -1,0 +1,81 @@
+"""`cdp-views release` of a folder of Parquet parts."""
+
+import warnings
+from typing import TYPE_CHECKING
+
+from cdp_views.cli.release import Request, check_numbers, say
+from cdp_views.cli.several import DISJOINT
+
+if TYPE_CHECKING:
+    from cdp_views.releases import ReleasedParts
+
+
+def run_parts(request: Request) -> None:
+    """Release part by part; every refusal is raised before anything is printed."""
+    _refuse_options(request)
+    check_numbers(request)
+    if request.contribution not in (None, DISJOINT):
+        raise ValueError(
+            f"--contribution must be {DISJOINT} for a folder of parts; other ones need the table "
+            "in one file."
+        )
+    from rich.console import Console
+
+    from cdp_views.cli.progress import progress
+
+    with progress(Console(stderr=True)) as report:
+        report(0, 1, "loading NumPyro")
+        from cdp_views.releases import Ledger, release_parts
+
+        ledger = None if request.ledger is None else Ledger(request.ledger, announce=say)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            made = release_parts(
+                request.table,
+                request.out,
+                counts=request.counts,
+                within=request.within,
+                names=request.names,
+                view=request.view,  # pyright: ignore[reportArgumentType]
+                noise=request.noise,  # pyright: ignore[reportArgumentType]
+                epsilon=request.epsilon,
+                delta=request.delta or 0.0,
+                records=request.records,
+                contribution=None if request.contribution is None else "disjoint",
+                accept_exact=request.accept_exact,
+                ledger=ledger,
+                workers=request.workers,
+                progress=report,
+            )
+    _show(made, request, [str(w.message) for w in caught if w.category is UserWarning])
+
+
+def _refuse_options(request: Request) -> None:
+    asked = {
+        "--weights": request.weights,
+        "--scales": request.scales,
+        "--zeros": request.zeros,
+        "--whole": request.whole,
+        "--publishable": request.publishable,
+        "--per-column": request.per_column,
+    }
+    for option, given in asked.items():
+        if given:
+            raise ValueError(
+                f"{option} needs the table in one file; `{request.table}` is a folder."
+            )
+
+
+def _show(made: "ReleasedParts", request: Request, heard: list[str]) -> None:
+    told = made.metadata
+    say(
+        f"Released {told['cells']:,} cells of {request.table} in {len(made.names):,} parts: count "
+        f"{' and '.join(request.counts)}, {told['groups']:,} totals exact within "
+        f"{' and '.join(request.within)}. {request.view} view of {told['noise']} noise, base scale "
+        f"{told['scale']:,.4g} counts."
+    )
+    say(told["guarantee"], "• ")
+    for warning in heard:
+        say(f"Warning: {warning}", "! ")
+    say(told["caveat"], "! ")
+    print("wrote", request.out)

@@ -1,0 +1,60 @@
+"""The metadata of a release in parts: for the whole, a few lines a part."""
+
+from typing import Any
+
+from cdp_views.invariants import Totals
+from cdp_views.neighbours import Relocations
+from cdp_views.releases import threefry, wording
+from cdp_views.releases.metadata import LIBRARY, digest_of_metadata
+from cdp_views.releases.part_drawn import Job
+from cdp_views.releases.released_parts import SCHEMA, VERSION
+from cdp_views.releases.reservation import Reservation
+
+
+def describe_parts(
+    job: Job,
+    epsilon: float,
+    delta: float,
+    sample: Totals,
+    unit: Relocations,
+    listed: Reservation | None,
+    parts: dict[str, Any],
+    shape: dict[str, Any],
+    cells: int,
+    alone: int,
+) -> dict[str, Any]:
+    """All that may be said about the release, a few lines a part."""
+    promise = wording.guarantee(sample, unit, epsilon=epsilon, delta=delta)
+    if alone:
+        promise += (
+            f" {alone} of the {cells} cells are alone in their group and published exactly as "
+            "counted: they are not protected."
+        )
+    stated: dict[str, Any] = {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "library": LIBRARY,
+        "view": job.view,
+        "noise": job.noise,
+        "scale": job.scale,
+        "epsilon": epsilon,
+        "delta": delta,
+        "neighbours": wording.stated(unit),
+        "guarantee": promise + (wording.with_others(listed) if listed is not None else ""),
+        "caveat": wording.caveat(1.0, whole=True, generator=threefry.NAME),
+        "columns": {key: list(value) for key, value in job.columns._asdict().items()},
+        "cells": cells,
+        "groups": shape["totals"],
+        "geometry": shape["sha256"],
+        "determined": alone,
+        "reservation": job.reservation,
+        "parts": parts,
+    }
+    if listed is not None:
+        stated["ledger"] = {
+            "release": listed.number,
+            "added_totals": listed.added_totals,
+            "epsilon_together": listed.spent.epsilon,
+            "delta_together": listed.spent.delta,
+        }
+    return stated | {"digest": {"metadata": digest_of_metadata(stated)}}

@@ -1,0 +1,64 @@
+"""Where a release in parts is while it is made, and how it gets its name."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cdp_views.releases.accounts import Spent
+from cdp_views.releases.ledger import Ledger
+from cdp_views.releases.metadata import dump
+from cdp_views.releases.places import sync_file, sync_folder
+from cdp_views.releases.released_parts import ABOUT, ReleasedParts, read_parts
+from cdp_views.releases.reservation import Reservation
+
+
+def private_ledger(hidden: Path, request: str, epsilon: float, delta: float) -> Ledger:
+    """A ledger of this release alone, which makes it as safe against kills as any other."""
+    path = hidden / "ledger"
+    if path.exists() and not Ledger(path).unfinished and len(Ledger(path).entries):
+        shutil.rmtree(hidden)  # of a release that is done: a kill came before this
+    if not path.exists():
+        hidden.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return Ledger.create(path, epsilon=epsilon, delta=delta)
+    ledger = Ledger(path)
+    if len(ledger.unfinished) != len(ledger.open(request)):
+        raise ValueError(
+            f"`{hidden}` holds an unfinished release of another design or table. Finish that one "
+            "by the same call, or remove the folder to give it up."
+        )
+    return ledger
+
+
+def put_in_place(made: Path, out: Path, about: dict[str, Any]) -> None:
+    """Give the complete folder its name."""
+    for stray in made.rglob(".*"):  # of workers that were killed while they wrote
+        stray.unlink()
+    text = made / ABOUT
+    text.write_text(dump(about), encoding="utf-8")
+    sync_file(text)
+    sync_folder(made)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if out.exists():
+        raise FileExistsError(f"`{out}` is there already, and a release is never overwritten.")
+    os.rename(made, out)
+    sync_folder(out.parent)
+
+
+def left_by_a_kill(out: Path, hidden: Path, ledger: Ledger | None) -> ReleasedParts:
+    """The release whose folder is in its place, where only the last step is missing."""
+    found = Ledger(hidden / "ledger") if ledger is None and hidden.exists() else ledger
+    try:
+        name = read_parts(out).metadata["reservation"]
+    except (OSError, ValueError):
+        name = None
+    if found is None or name not in found.unfinished:
+        raise FileExistsError(
+            f"`{out}` is there already, and a release is never overwritten. Name another folder."
+        )
+    nothing = Spent(np.nan, np.nan)
+    found.complete(Reservation(found.path.absolute(), 0, str(name), np.zeros(()), 0, nothing))
+    shutil.rmtree(hidden, ignore_errors=True)
+    return read_parts(out)

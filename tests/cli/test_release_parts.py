@@ -1,0 +1,67 @@
+"""`cdp-views release DIR` and `verify DIR`: a folder of Parquet parts on the command line."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+
+@pytest.fixture
+def source(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for i in range(2):
+        frame = pd.DataFrame(
+            {"county": [f"c{i}"] * 5, "block": range(5), "persons": [3, 0, 8, 1, 9]}
+        )
+        frame.to_parquet(folder / f"p{i}.parquet", index=False)
+    return folder
+
+
+GIVEN = [
+    "--count",
+    "persons",
+    "--within",
+    "county",
+    "--names",
+    "block",
+    "--view",
+    "imaged",
+    "--epsilon",
+    "1",
+]
+
+
+def test_a_folder_is_released_and_verified(command, source, tmp_path):
+    out = tmp_path / "out"
+    status, said, _ = command("release", source, *GIVEN, "--out", out)
+    assert status == 0
+    assert "Released 10 cells" in said and "in 2 parts" in said and f"wrote {out}" in said
+    assert "relative to the exact totals" in " ".join(said.split())
+    assert pd.read_parquet(out / "p0.parquet")["released"].sum() == 21
+    status, said, _ = command("verify", out)
+    assert status == 0 and "`p1.parquet`: 1 totals hold" in said and "verifies" in said
+    frame = pd.read_parquet(out / "p0.parquet")
+    frame.assign(released=np.roll(frame["released"], 1) + 1).to_parquet(out / "p0.parquet")
+    status, said, _ = command("verify", out)
+    assert status == 1 and "FAILED `p0.parquet`: 1 totals differ" in said
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--whole"], "--whole needs the table in one file"),
+        (["--noise", "laplace"], "released with whole noise, not laplace"),
+        (["--count", "block"], "--count names|twice, or a column of labels"),
+        (["--workers", "0"], "`workers` must be a whole number"),
+    ],
+)
+def test_what_a_folder_cannot_have_is_refused(command, source, tmp_path, more, words):
+    status, _, error = command("release", source, *GIVEN, *more, "--out", tmp_path / "out")
+    assert status == 2 and error.count("\n") == 1
+    assert any(part in error for part in words.split("|"))
+
+
+def test_workers_are_for_folders(command, source, tmp_path):
+    one = source / "p0.parquet"
+    status, _, error = command("release", one, *GIVEN, "--workers", 2, "--out", tmp_path / "o.csv")
+    assert status == 2 and "--workers is for a folder" in error
