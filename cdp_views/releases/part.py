@@ -127,12 +127,12 @@ class Part:
     def _groups(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
         """(first row of each group, rows group after group or None where they are, sizes)."""
         key = _keys([codes for codes, _ in self.labels[: self.within]])
-        begins = np.flatnonzero(np.diff(key, prepend=-1))
+        begins = _begins(key)
         heads = key[begins]
-        if np.all(np.diff(heads) > 0) or np.unique(heads).size == heads.size:
+        if np.all(heads[1:] > heads[:-1]) or np.unique(heads).size == heads.size:
             return begins, None, np.diff(begins, append=key.size)
         order = np.argsort(key, kind="stable")
-        begins = np.flatnonzero(np.diff(key[order], prepend=-1))
+        begins = _begins(key[order])
         return order[begins], order, np.diff(begins, append=key.size)
 
     @property
@@ -169,7 +169,7 @@ class Part:
     def check(self, source: Path) -> None:
         """Refuse rows that no label tells apart: their noise would be the same."""
         key = _keys([codes for codes, _ in self.labels])
-        if not np.all(np.diff(key) > 0) and np.unique(key).size < key.size:
+        if not np.all(key[1:] > key[:-1]) and np.unique(key).size < key.size:
             raise ValueError(
                 f"`{source}` has {key.size - np.unique(key).size} rows with the labels of another "
                 "row. Name a column that tells them apart (names=, --names)."
@@ -193,7 +193,7 @@ class Part:
 
     def counts_digest(self) -> str:
         """SHA-256 of the counts; confidential, as few counts could be guessed from it."""
-        return sha256(np.ascontiguousarray(self.counts, dtype="<i8").tobytes()).hexdigest()
+        return sha256(np.ascontiguousarray(self.counts, dtype="<i8")).hexdigest()
 
     def totals(self, counts: np.ndarray) -> np.ndarray:
         """(groups,) sums of one column (n,) over the groups."""
@@ -244,32 +244,53 @@ def _whole(values: np.ndarray, name: str, source: Path, released: bool) -> np.nd
 
 
 def _coded(column: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) which of its values each entry is, and the ids (2, values) of these as text."""
+    """(n,) which of its values each entry is, and the ids (2, values) of these as text.
+
+    Values are numbered as they first appear. Equal neighbours are looked up once, and so are the
+    entries of a dictionary: a label costs little where it repeats.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_dictionary(column.type):  # whose values may stand in it twice
-        column = column.cast(column.type.value_type)
-    coded = column.combine_chunks().dictionary_encode()
-    if not len(coded):
-        return np.zeros(0, dtype=np.int64), np.zeros((2, 0), dtype=np.uint64)
-    values: Any = pc.cast(coded.dictionary, pa.large_string())
-    ends = np.frombuffer(values.buffers()[1], dtype=np.int64)[
-        values.offset : values.offset + len(values) + 1
-    ]
-    data = np.frombuffer(values.buffers()[2], dtype=np.uint8)[ends[0] : ends[-1]]
-    return coded.indices.to_numpy().astype(np.int64), text_ids(data, np.diff(ends))
+    n = len(column)
+    if not n:
+        return np.zeros(0, dtype=np.int32), np.zeros((2, 0), dtype=np.uint64)
+    whole = column.combine_chunks()
+    whole = whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole
+    if pa.types.is_dictionary(whole.type):
+        same = whole.dictionary.dictionary_encode()  # a value may stand in it twice
+        used = pa.array(same.indices.to_numpy()[whole.indices.to_numpy()]).dictionary_encode()
+        codes, values = used.indices.to_numpy(), same.dictionary.take(used.dictionary)
+    else:
+        encode = pc.run_end_encode  # pyright: ignore[reportAttributeAccessIssue]
+        runs = encode(whole, run_end_type=pa.int64())
+        coded = runs.values.dictionary_encode()
+        codes, values = coded.indices.to_numpy(), coded.dictionary
+        if len(codes) < n:
+            codes = np.repeat(codes, np.diff(runs.run_ends.to_numpy(), prepend=0))
+    text: Any = pc.cast(values, pa.large_string())
+    ends = np.frombuffer(text.buffers()[1], dtype=np.int64)[text.offset :][: len(text) + 1]
+    data = np.frombuffer(text.buffers()[2] or b"", dtype=np.uint8)[ends[0] : ends[-1]]
+    return codes.astype(np.int32, copy=False), text_ids(data, np.diff(ends))
 
 
 def _keys(codes: list[np.ndarray]) -> np.ndarray:
     """(n,) one number for each combination of values."""
-    key = codes[0]
+    key = codes[0].astype(np.int64)
     for more in codes[1:]:
         width = int(more.max(initial=0)) + 1
         if int(key.max(initial=0)) >= 2**62 // width:  # renumber before it overflows
             key = np.unique(key, return_inverse=True)[1]
         key = key * width + more
     return key
+
+
+def _begins(key: np.ndarray) -> np.ndarray:
+    """Where a number differs from the one before it."""
+    fresh = np.empty(key.size, dtype=bool)
+    fresh[:1] = True
+    np.not_equal(key[1:], key[:-1], out=fresh[1:])
+    return np.flatnonzero(fresh)
 
 
 def parquet() -> Any:

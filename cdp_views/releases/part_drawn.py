@@ -136,9 +136,9 @@ def content_digest(part: Part) -> str:
     """
     seen = sha256(json.dumps(part.table.column_names).encode())
     for codes, ids in part.labels:
-        for start in range(0, codes.size, 2**18):
-            seen.update(np.ascontiguousarray(ids[:, codes[start : start + 2**18]]).tobytes())
-    seen.update(np.ascontiguousarray(part.counts, dtype="<i8").tobytes())
+        seen.update(np.ascontiguousarray(ids, dtype="<u8"))
+        seen.update(np.ascontiguousarray(codes, dtype="<i4"))
+    seen.update(np.ascontiguousarray(part.counts, dtype="<i8"))
     return seen.hexdigest()
 
 
