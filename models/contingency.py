@@ -28,6 +28,8 @@ all cells: u is sampled and nothing else is needed, so every imaged noise works
 scale (the constant is estimated once, in some seconds). Max-entropy Laplace has the scales of the
 noise as latents of their own; on margins of small tables they are coupled, one for all cells.
 
+Whole counts and their noise are treated as real numbers; `latent_counts` says what that costs
+below scale 1.
 Several releases of the same table: `model(first, shape, second, ...)`.
 Try it: `python -m cdp_views.models.contingency --noise laplace`
 """

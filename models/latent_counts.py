@@ -26,7 +26,9 @@ half-normal one 3 of 400 simulated tables had draws that diverged, all of spread
 the size of the noise; nothing has to find its way from zero to counts of millions.
 
 Counts are modelled as real numbers. Whole noise is used between the whole numbers too; that widens
-it by 4 % at scale 1 and 18 % at scale 0.5 (Laplace), below which counts are better enumerated.
+it by 4 % at scale 1 and 18 % at scale 0.5 (Laplace), below which counts are better enumerated:
+90 % intervals, whose ends lie between whole numbers, hold the truth in 88 to 95 % of cells at scale
+1, but in anything from 66 to 100 % at 0.3 to 0.8 (a cell alone or one of three; computed exactly).
 
 Several releases of the same table: `model(first, second, ...)`. A prior of one's own, such as last
 year's table with its error: `prior=dist.LogNormal(jnp.log(last_year), 0.05)`.

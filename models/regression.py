@@ -22,6 +22,8 @@ they were made as if there were no line. Regression on their *means* has the rig
 calibration) but a standard error that is too small.
 
 z is taken in units in which it varies by about one.
+Whole counts and their noise are treated as real numbers; `latent_counts` says what that costs
+below scale 1.
 Several releases of the same counts: `model(first, outcome, second, ...)`.
 Try it: `python -m cdp_views.models.regression --noise laplace --epsilon 0.05`
 """

@@ -24,6 +24,8 @@ draw sum to one. Where concentration * base is below 1 most areas have next to n
 category; the density then has a pole at 0, which log shares, the coordinates of q, turn into a
 tail.
 
+Whole counts and their noise are treated as real numbers; `latent_counts` says what that costs
+below scale 1.
 Several releases of the same table: `model(first, total, second, ...)`.
 Try it: `python -m cdp_views.models.shares --view conditioned --noise laplace`
 """

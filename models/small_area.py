@@ -14,7 +14,8 @@ noise was added for privacy. To divide y_i by N_i mixes them up: small counties 
 and a negative count has no rate at all.
 
 The latent count is real, with the Poisson's density between the whole numbers
-(`cdp.ContinuousPoisson`). Where a county expects fewer than about one case that is too coarse.
+(`cdp.ContinuousPoisson`). Where a county expects fewer than about one case that is too coarse, and
+so is whole noise of a scale below 1, which is read between the whole numbers (`latent_counts`).
 
 Successive years: give `model` a list of releases and populations (years, n); the rates then move by
 a random walk of sd `drift` per year, and each year has its own exact totals.

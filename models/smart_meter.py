@@ -35,7 +35,8 @@ noise of sd 24 on loads of 15 +- 6, 35 of 600 draws diverged; with 24 on 150 +- 
 periods first, or use more days.
 
 Successive days: give `model` a list of releases; household levels and the course are those of all
-days. Released whole watt-hours (discrete noise) are treated as real numbers.
+days. Released whole watt-hours (discrete noise) are treated as real numbers; see
+`latent_counts` for scales below 1.
 Try it: `python -m cdp_views.models.smart_meter --noise laplace`
 """
 

@@ -25,7 +25,7 @@ density needs none. Its chance given a draw is `awake` (days, hours), computed a
 8,000 steps and ten quiet hours had busy ones. `release.latent` keeps that.
 
 Several releases of the same days: `model(first, hours, second, ...)`. Whole steps (discrete noise)
-are treated as real numbers.
+are treated as real numbers; see `latent_counts` for scales below 1.
 Try it: `python -m cdp_views.models.wearables --noise laplace`
 """
 
