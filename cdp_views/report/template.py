@@ -14,7 +14,13 @@ import numpy as np
 
 _FOLDER = "cdp_views.report"
 # What pages share: the style of all, and of those with charts also how they are drawn.
-_SHARED = {"STYLE": "style.html", "CHARTSTYLE": "charts_style.html", "CHARTS": "charts.html"}
+# LAW is what the page about a release computes.
+_SHARED = {
+    "STYLE": "style.html",
+    "CHARTSTYLE": "charts_style.html",
+    "CHARTS": "charts.html",
+    "LAW": "about_law.html",
+}
 _PACKAGES = ("numpyro", "jax", "numpy", "scipy")
 
 

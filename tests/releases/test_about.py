@@ -12,11 +12,9 @@ import pytest
 from scipy.special import ndtri
 
 import cdp_views as cdp
-from cdp_views.releases import geometry
+from cdp_views.releases import about, geometry
 from cdp_views.releases.about import _law, about_page
 from cdp_views.releases.digest import digest
-
-from .conftest import COUNTS
 
 
 def in_node(page: str, expression: str):
@@ -300,8 +298,31 @@ addEventListener("load", async () => {
 """
 
 
+LARGE = """
+<script>
+const said = [];
+addEventListener("error", (event) => said.push("error: " + event.message));
+addEventListener("load", async () => {
+  const $ = (id) => document.getElementById(id);
+  said.push($("totals-say").textContent);
+  for (const [name, text] of FILES) {
+    const transfer = new DataTransfer();
+    transfer.items.add(new File([text], name));
+    $("totals-say").textContent = "waiting";
+    $("files").files = transfer.files; $("files").dispatchEvent(new Event("change"));
+    for (let k = 0; k < 5000 && $("totals-say").textContent === "waiting"; k++)
+      await new Promise((done) => setTimeout(done, 1));
+    said.push($("totals-say").textContent);
+  }
+  $("cell-0").click(); said.push($("margin-says").textContent);
+  document.body.textContent = JSON.stringify({ said });
+});
+</script>
+"""
+
+
 @pytest.mark.slow
-def test_the_page_works_in_a_browser(make, inv, in_browser, tmp_path):
+def test_the_page_works_in_a_browser(make, in_browser, tmp_path, monkeypatch):
     made = make(view="imaged", names={"cell": list("01234567"), "group": ["x"] * 4 + ["y"] * 4})
     made.save(tmp_path / "r.csv")
     text = (tmp_path / "r.csv").read_text()
@@ -322,4 +343,14 @@ def test_the_page_works_in_a_browser(make, inv, in_browser, tmp_path):
     assert changed.startswith("✗ 1 of 2 totals do not add up")
     assert renamed.startswith("✗ The totals hold, but a cell or a label was changed")
     assert 'no column "released"' in broken
-    assert COUNTS.size == 8
+    # a table that is too large for the page: both files are dropped in
+    monkeypatch.setattr(about, "_INSIDE", 7)
+    page = about_page(made, "r.csv")
+    assert "9684" not in page  # not even a total lies in it
+    told = (tmp_path / "r.csv.json").read_text()
+    both = LARGE.replace("FILES", json.dumps([["r.csv", text], ["r.csv.json", told]]))
+    assert len(told) < 40_000
+    found = in_browser(page, both)
+    waiting, one, two, margin = found["said"]
+    assert "too large to lie inside" in waiting and one.startswith("One file is still missing")
+    assert two.startswith("✓ All 2 totals add up") and "± " in margin
