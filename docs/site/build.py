@@ -2,7 +2,7 @@
 
 Pages are put together in a scratch folder laid out like the repository, so that links written for
 one work in the other. The reference comes from docstrings, the gallery from the library itself, and
-notebooks from the folder of executed copies that CI leaves; without it they are shown unexecuted.
+notebooks from the folder of executed copies that CI leaves; those not there are shown unexecuted.
 A warning of Sphinx, a broken link or anything loaded from outside is an error.
 """
 
@@ -21,27 +21,31 @@ import gallery
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 # Pages of docs/ that have a place of their own in index.md; all others are guides.
-_PLACED = {"index", "concepts", "notation", "limits", "gallery", "which_view"}
-_UNEXECUTED = (
-    "```{note}\nShown without its results. `jupyter execute --output=FOLDER/NAME NOTEBOOK`, then "
-    "`python docs/site/build.py --executed FOLDER`, shows them.\n```"
-)
+_PLACED = {"index", "concepts", "notation", "limits", "gallery", "which_view", "howto"}
+_UNEXECUTED = """```{{note}}
+Shown without its results. With them, from the root of the repository:
+
+    mkdir -p build/executed
+    uv run jupyter execute --output="$PWD/build/executed/{{notebook_name}}" notebooks/{name}
+    uv run python docs/site/build.py
+```
+"""
 
 
 def main() -> None:
     """Assemble, build, check."""
     asked = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     asked.add_argument("out", nargs="?", type=Path, default=ROOT / "build" / "site")
-    asked.add_argument("--executed", type=Path, help="folder of executed notebooks")
+    asked.add_argument("--executed", type=Path, default=ROOT / "build" / "executed")
     given = asked.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         pages = Path(scratch) / "pages"
         assemble(pages, given.executed)
         shutil.rmtree(given.out, ignore_errors=True)
         command = ["-b", "html", "-W", "--keep-going", "-q", "-c", HERE, "-d", f"{scratch}/read"]
-        subprocess.run(
-            [sys.executable, "-m", "sphinx", *map(str, [*command, pages, given.out])], check=True
-        )
+        sphinx = [sys.executable, "-m", "sphinx", *map(str, [*command, pages, given.out])]
+        if code := subprocess.run(sphinx, check=False).returncode:
+            sys.exit(code)
     for path in (ROOT / "docs").glob("*.html"):
         shutil.copy(path, given.out / "docs")
     if found := check.faults(given.out):
@@ -49,7 +53,7 @@ def main() -> None:
     print(f"{len(list(given.out.rglob('*.html')))} pages: {given.out / 'index.html'}")
 
 
-def assemble(pages: Path, executed: Path | None) -> None:
+def assemble(pages: Path, executed: Path) -> None:
     """Everything that Sphinx is to read, laid out like the repository."""
     pages.mkdir()
     for name in ("README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE"):
@@ -66,22 +70,23 @@ def assemble(pages: Path, executed: Path | None) -> None:
 
 
 def _index(pages: Path) -> None:
-    guides = sorted({path.stem for path in (pages / "docs").glob("*.md")} - _PLACED)
+    guides = {path.stem for path in (pages / "docs").glob("*.md")} - _PLACED
     text = (pages / "docs" / "index.md").read_text(encoding="utf-8")
     assert text.count("GUIDES") == 1
-    text = text.replace("GUIDES", "\n".join(f"docs/{name}" for name in guides))
+    text = text.replace("GUIDES", "\n".join(f"docs/{name}" for name in sorted(guides)))
     (pages / "index.md").write_text(text, encoding="utf-8")
     (pages / "docs" / "index.md").unlink()
 
 
-def _notebooks(folder: Path, executed: Path | None) -> None:
+def _notebooks(folder: Path, executed: Path) -> None:
     folder.mkdir()
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
-        source = executed / path.name if executed else path
-        book = json.loads(source.read_text(encoding="utf-8"))
-        if not executed:
-            note = {"cell_type": "markdown", "metadata": {}, "source": _UNEXECUTED}
-            book["cells"].insert(1, note | ({"id": "note"} if "id" in book["cells"][0] else {}))
+        copy = executed / path.name
+        book = json.loads((copy if copy.exists() else path).read_text(encoding="utf-8"))
+        if not copy.exists():
+            words = _UNEXECUTED.format(name=path.name)
+            note = {"cell_type": "markdown", "id": "unexecuted", "metadata": {}, "source": words}
+            book["cells"].insert(1, note)
         (folder / path.name).write_text(json.dumps(book), encoding="utf-8")
 
 

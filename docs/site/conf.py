@@ -16,7 +16,10 @@ extensions = ["myst_nb", "links"]
 
 myst_enable_extensions = ["fieldlist"]
 myst_heading_anchors = 3
-suppress_warnings = ["myst.header"]  # written tables begin below their level
+suppress_warnings = [
+    "myst.header",  # written tables begin below their level
+    "misc.highlighting_failure",  # ```csv has no colours, and needs none
+]
 nb_execution_mode = "off"  # `build.py` is given executed copies; nothing is run twice
 nb_output_stderr = "remove"  # what libraries say about progress bars, with local paths
 nb_merge_streams = True

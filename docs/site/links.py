@@ -11,7 +11,7 @@ from sphinx.util.nodes import make_refnode
 
 _NAME = re.compile(r"(?:cdp|cdp_views)\.([A-Za-z_]\w*(?:\.\w+)*)(?:\(.*\))?", re.DOTALL)
 _BARE = re.compile(r"(\bcdp\.[A-Za-z_]\w*)")  # in words, without the marks of code
-_CLASS = re.compile(r"[A-Z][a-z]+[A-Za-z]*")
+_CLASS = re.compile(r"([A-Z][a-z]+[A-Za-z]*(?:\.\w+)*)(?:\(.*\))?", re.DOTALL)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -53,9 +53,8 @@ def _link_code(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         if isinstance(literal.parent, nodes.reference | nodes.title | addnodes.desc_signature):
             continue
         text = literal.astext()
-        match = _NAME.fullmatch(text)
-        name = match[1] if match else text if _CLASS.fullmatch(text) else ""
-        if not name or not (found := _find(app, name)):
+        match = _NAME.fullmatch(text) or _CLASS.fullmatch(text)
+        if not match or not (found := _find(app, match[1])):
             continue
         full, target = found
         link = make_refnode(
