@@ -124,7 +124,8 @@ def _trajectory(
     """
     of_momentum, of_length, of_acceptance = jax.random.split(key, 3)
     shape = state.z.shape
-    log_step = jnp.where(warm, state.log_step, state.log_mean)
+    # adaptation ends where a tenth of the longest steps is unstable: afterwards none is so long
+    log_step = jnp.where(warm, state.log_step, state.log_mean + jnp.log(0.8))
     length = jnp.exp(log_step) * jax.random.uniform(of_length, shape[:1], minval=0.5)
     length = length[:, None]
     momentum = jax.random.normal(of_momentum, shape) / jnp.sqrt(state.variance)
