@@ -14,17 +14,22 @@ from hypothesis import settings
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Most of the time goes to compiling, and most of that is compiled more than once: in both workers,
-# in new functions of the same operations, in processes that tests start. All share what is compiled
-# by the environment, which workers and those processes inherit; who made the folder removes it.
+# in new functions of the same operations, in processes that tests start, in the next run. All share
+# what is compiled by the environment, which workers and those processes inherit; JAX tells by the
+# program, the options and the version what is the same. CDP_VIEWS_TESTS_CACHE says where it is
+# kept for the next run, which then compiles little; else whoever made the folder removes it.
 _SHARED = None
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-    _SHARED = tempfile.mkdtemp(prefix="cdp_views-tests-")
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = f"{_SHARED}/jax"
+    _kept = os.environ.get("CDP_VIEWS_TESTS_CACHE")
+    if _kept is None:
+        _kept = _SHARED = tempfile.mkdtemp(prefix="cdp_views-tests-")
+    _kept = os.path.abspath(_kept)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = f"{_kept}/jax"
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
     # Without bytecode a process takes 15 s to read all modules instead of 3.
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
-        os.environ.setdefault("PYTHONPYCACHEPREFIX", f"{_SHARED}/bytecode")
+        os.environ.setdefault("PYTHONPYCACHEPREFIX", f"{_kept}/bytecode")
 
 # JAX makes many small objects: by default 3 to 9 % of the time goes to looking for garbage.
 gc.set_threshold(10_000, 10, 10)

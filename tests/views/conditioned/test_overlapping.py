@@ -14,7 +14,7 @@ from scipy import integrate, stats
 
 import cdp_views as cdp
 
-pytestmark = pytest.mark.usefixtures("float64")
+pytestmark = pytest.mark.usefixtures("float64", "lightly_compiled")
 A4 = np.array([[1.0, 1, 1, 0], [0, 2, 1, 1]])
 SCALE4 = np.array([1.0, 2.0, 0.5, 1.5])
 slow = pytest.mark.slow

@@ -44,8 +44,15 @@ def by_scipy(law, A, u, x, scale):
     return total
 
 
-@pytest.mark.parametrize("metric", ["l2", "l1"])
-@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "costs"])
+# One base in every way, and every base in each metric, with and without costs.
+WAYS = [
+    (b, *way) for b in ("normal", "laplace", "logistic") for way in (("l2", True), ("l1", False))
+]
+WAYS += [("student-t", metric, weighted) for metric in ("l2", "l1") for weighted in (False, True)]
+WAYS += [pytest.param("scale mixture", "l2", True, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize(("base", "metric", "weighted"), WAYS, indirect=["base"])
 def test_density_against_adaptive_quadrature(base, inv, scale, costs, dense, metric, weighted):
     make, law = base
     directions, move, volume = dense

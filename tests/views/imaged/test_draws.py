@@ -15,7 +15,19 @@ import cdp_views as cdp
 DRAWS = 20_000
 
 
-@pytest.mark.parametrize("metric", ["l2", "l1"])
+@pytest.mark.parametrize(
+    ("base", "metric"),
+    [
+        ("normal", "l2"),
+        ("normal", "l1"),
+        ("laplace", "l1"),
+        ("student-t", "l2"),
+        ("student-t", "l1"),
+        ("logistic", "l2"),
+        pytest.param("scale mixture", "l2", marks=pytest.mark.slow),
+    ],
+    indirect=["base"],
+)
 def test_draws_are_moved_base_draws(base, inv, scale, costs, dense, metric, key):
     make, law = base
     directions, move, _ = dense
@@ -34,7 +46,11 @@ def test_draws_are_moved_base_draws(base, inv, scale, costs, dense, metric, key)
     assert_allclose(view.variance, np.diag(want), rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("metric", ["l2", "l1"])
+@pytest.mark.parametrize(
+    ("base", "metric"),
+    [("laplace", "l2"), ("student-t", "l1"), ("logistic", "l2")],
+    indirect=["base"],
+)
 def test_total_moves_the_centre(base, inv, scale, costs, dense, metric):
     """loc goes to its closest point of {A y = total}, and pulls on the density from there."""
     make, _ = base

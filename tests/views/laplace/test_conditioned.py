@@ -32,16 +32,7 @@ def nearly(scale, n):
 # closed forms
 
 
-@pytest.mark.parametrize(
-    ("n", "want"),
-    [
-        (5, 8.403138),
-        *(
-            pytest.param(*row, marks=slow)
-            for row in ((2, 1.877202), (3, 4.016028), (10, 19.480412))
-        ),
-    ],
-)
+@pytest.mark.parametrize(("n", "want"), [(5, 8.403138), pytest.param(2, 1.877202, marks=slow)])
 def test_entropy(n, want):
     """n log 2λ + log f(0) + ½ log n + d, f(0) = C(2n − 2, n − 1) 4^{1 − n}/(2λ): λ = 1.7."""
     f0 = comb(2 * n - 2, n - 1) / 4.0 ** (n - 1) / 3.4
@@ -69,13 +60,7 @@ def test_three_equal_cells_by_hand():
     assert_allclose(second, 5 / 6, rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("n", "want"),
-    [
-        (5, 0.75),
-        *(pytest.param(*row, marks=slow) for row in ((2, 0.5), (10, 0.8636))),
-    ],
-)
+@pytest.mark.parametrize(("n", "want"), [(5, 0.75), pytest.param(10, 0.8636, marks=slow)])
 def test_variance_against_imaged(n, want):
     """Var = λ²(2n − 1)(n − 1)/(n(n + 1)), imaged 2λ²(n − 1)/n."""
     exact = (2 * n - 1) / (2 * (n + 1))
@@ -230,13 +215,13 @@ def acceptance(c):
     """∫Π(1 + q²η²)⁻¹ over ∫(1 + hη²)^{−1/h}, in log η where both are smooth."""
     q2 = np.sort(c * c / np.sum(c * c))
     h = q2[-1]
-    v = np.linspace(-30, 30, 601)
+    v = np.linspace(-30, 30, 301)
     log_target = [w - np.log1p(q2 * np.exp(2 * w)).sum() for w in v]
     bound = special.gammaln(1 / h - 0.5) - special.gammaln(1 / h) + 0.5 * np.log(np.pi / h)
     return 2 * np.exp(log_target).sum() * (v[1] - v[0]) / np.exp(bound)
 
 
-@pytest.mark.parametrize("n", [2, 3, 10, 100, 1000, pytest.param(10**5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [2, 3, 10, 100, 10**4])
 def test_acceptance(n):
     """≥ 0.55 is promised; the chord bound gives 0.80 and, for equal c, 1."""
     rates = [acceptance(c) for c in shapes(n)]

@@ -232,7 +232,12 @@ def test_imaged_reparameterised(scale, loc, key):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("same", [True, False], ids=["one scale", "scales"])
+@pytest.mark.parametrize(
+    ("dense", "same"),
+    [("conditioned", False), ("imaged", True)],
+    ids=["conditioned, scales", "imaged, one scale"],
+    indirect=["dense"],
+)
 def test_nuts_recovers_the_scale(dense, same, key):
     """y seen, λ unknown with a log-normal prior: the posterior by quadrature of the same density.
 

@@ -29,7 +29,17 @@ def dense(view, x):
     return kept.sum(), np.log(values[kept]).sum(), np.sum(y**2 / values[kept], -1)
 
 
-@pytest.mark.parametrize("overlap", [False, True], ids=["disjoint", "overlapping"])
+@pytest.mark.parametrize(
+    ("base", "overlap"),
+    [
+        ("laplace", False),
+        ("laplace", True),
+        ("student-t", False),
+        pytest.param("logistic", True, marks=pytest.mark.slow),
+        pytest.param("scale mixture", False, marks=pytest.mark.slow),
+    ],
+    indirect=["base"],
+)
 def test_shared_density(base, overlap, key):
     """Against an integral over s in 30 digits, from near 0 to far out."""
     A = np.array([[1.0, 1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 1, 1, 1]])
@@ -178,6 +188,7 @@ def test_the_estimate_integrates_to_one_and_gives_the_moments(laplace, key):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("base", ["laplace", "student-t", "logistic"], indirect=True)
 def test_the_density_is_that_of_the_draws(base, key):
     """n = 4: the mean estimate over draws in a small ball is their share of it, per volume."""
     make, _ = base

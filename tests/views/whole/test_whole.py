@@ -1,5 +1,6 @@
 """Views of whole-number noise against enumeration of every world."""
 
+import functools
 import itertools
 import pickle
 
@@ -29,12 +30,13 @@ def case(request):
     view, base, scales = request.param
     inv = cdp.totals(GROUPS, missing="free")
     law = VIEWS[view](BASES[base](LOC, SCALES[scales]), inv)
-    return law, enumerated(view, BASES[base](0, SCALES[scales]))
+    return law, enumerated(view, base, scales)
 
 
-def enumerated(view, base):
+@functools.cache
+def enumerated(view, base, scales):
     """{noise of the three cells: probability} by listing base worlds, and moving each."""
-    k = np.arange(-REACH, REACH + 1)
+    k, base = np.arange(-REACH, REACH + 1), BASES[base](0, SCALES[scales])
     p = np.exp(np.asarray(base.expand((4,)).log_prob(k[:, None]), float))[:, :3]
     worlds = np.array(list(itertools.product(range(2 * REACH + 1), repeat=3)))
     chance = p[worlds[:, 0], 0] * p[worlds[:, 1], 1] * p[worlds[:, 2], 2]
