@@ -6,7 +6,17 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from time import perf_counter
 
-from benchmarks import analysis, building, densities, draws, memory, overlapping, paper, solving
+from benchmarks import (
+    analysis,
+    building,
+    densities,
+    draws,
+    memory,
+    overlapping,
+    paper,
+    releasing,
+    solving,
+)
 from benchmarks.harness import HEADER, Case, Record, Row, measure
 from cdp_views import UnsupportedError
 
@@ -67,7 +77,7 @@ def _cases(cells: int) -> Iterator[Case]:
     """A view's draw and its density side by side, so that it is built once."""
     both = zip_longest(draws.cases(cells), densities.cases(cells))
     yield from (case for case in chain.from_iterable(both) if case is not None)
-    for subject in (building, solving, paper, overlapping):
+    for subject in (building, solving, paper, overlapping, releasing):
         yield from subject.cases(cells)
 
 

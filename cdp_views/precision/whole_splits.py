@@ -10,6 +10,7 @@ from cdp_views.precision.whole_guides import Guide
 from cdp_views.precision.whole_sums import Mass
 
 BLOCK = 32  # cells that are split by tables; larger sums by rejection
+TABLED = 512  # the largest power of two that is tried to be halved by a table
 _ENTRIES = 2**21  # of one table; beyond, rejection does its work
 _RARE = 5e-5  # the chance of a sum that is not in a table
 _SMALL = 1e-24  # masses left out of a table, relative to the largest of their row
@@ -38,10 +39,10 @@ class Splits:
 
     f_m is the mass of the sum of m independent cells of one symmetric, log-concave mass f.
 
-    **Tables** for n ≤ 32, shared by all groups: inversion, see `Guide`. Discrete normal cells
-    (`quadratic`) need n rows only: adding k to each of n cells changes all probabilities given
-    their sum alike, so that the law at t + nk is that at t, moved. Of others there is a row for
-    |t| = 0, 1, … up to what is exceeded with probability 5e-5.
+    **Tables** for n ≤ 32, and for larger powers of two while they are small, shared by all groups:
+    inversion, see `Guide`. There is a row for |t| = 0, 1, … up to what is exceeded with probability
+    5e-5. Discrete normal cells (`quadratic`) need n rows at most: adding k to each of n cells
+    changes all probabilities given their sum alike, so that the law at t + nk is that at t, moved.
 
     **Rejection** for all else. The law is log-concave, hence with mode m and p = P(m)
     P(x) ≤ p min(1, e^{1 − p|x − m|}): X = m ± round(Y/p) is kept with probability
@@ -60,6 +61,7 @@ class Splits:
         self._masses: dict[int, Mass] = {1: _trimmed(mass)}
         self._tables: dict[int, Guide | None] = {}
         self._remainders: dict[int, Guide] = {}
+        self._turning: set[int] = set()
         self._rows: dict[int, int] = {}
         self._flat = np.zeros(0)
         self._at: dict[int, int] = {}
@@ -91,7 +93,7 @@ class Splits:
         return found.draw(np.zeros(words.size, dtype=np.int64), words)
 
     def split(self, n: int, total: np.ndarray, words: np.ndarray, bits: Bits) -> np.ndarray:
-        """The first part's sum (m,), of n ≤ 32 cells with sums `total` (m,).
+        """The first part's sum (m,), of n cells with sums `total` (m,).
 
         Args:
             words: (m,) uint64, one for each; those not in a table are drawn by `bits` instead.
@@ -101,7 +103,7 @@ class Splits:
         table, left = self._tables[n], left_of(n)
         if table is None:
             return self.reject(np.full(total.size, n), total, bits)
-        if self._quadratic:
+        if n in self._turning:
             turns, row = np.divmod(total, n)
             return table.draw(row, words) + left * turns
         size = np.abs(total)
@@ -190,13 +192,13 @@ class Splits:
     def _table(self, n: int) -> Guide | None:
         left, whole = left_of(n), self.mass(n)
         one, two = self.mass(left), self.mass(n - left)
-        if self._quadratic:
+        beyond = np.cumsum(whole.p[::-1])[::-1][-whole.low :] / whole.p.sum()
+        rows = max(int(np.searchsorted(-beyond, -_RARE / 2)), 1)
+        if self._quadratic and n <= rows:
             rows = n
-        else:
-            beyond = np.cumsum(whole.p[::-1])[::-1][-whole.low :] / whole.p.sum()
-            rows = max(int(np.searchsorted(-beyond, -_RARE / 2)), 1)
+            self._turning.add(n)
         width = one.p.size + rows
-        if rows * one.p.size > 32 * _ENTRIES:
+        if rows * (one.p.size + rows) > 32 * _ENTRIES:
             return None
         total = np.arange(rows)
         centre = left * total // n

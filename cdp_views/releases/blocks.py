@@ -12,11 +12,11 @@ from functools import lru_cache
 import numpy as np
 
 from cdp_views.noise import masses
-from cdp_views.precision.whole_splits import BLOCK, Splits, left_of
+from cdp_views.precision.whole_splits import BLOCK, TABLED, Splits, left_of
 from cdp_views.precision.whole_sums import Mass
 from cdp_views.releases.secret import Secret
 
-SPLIT, RARE, ABOVE, REST, CELL, ORDER, LOOSE = range(32, 39)  # purposes of the bits
+SPLIT, RARE, ABOVE, HALVES, REST, CELL, ORDER, LOOSE = range(32, 40)  # purposes of the bits
 Named = Callable[[np.ndarray], np.ndarray]
 """Places of cells (m,) ↦ their ids (2, m): most cells of a release are never asked for theirs."""
 _CHUNK = 2**13  # blocks at a time, so that what is worked on stays in the processor's cache
@@ -81,12 +81,7 @@ def _above(
         done.append((start[small], size[small], total[small]))
         start, size, total = start[~small], size[~small], total[~small]
     while start.size:
-        names = ids(start)
-
-        def bits(which: np.ndarray, tries: np.ndarray, names=names, size=size) -> np.ndarray:
-            return secret.words(names[:, which], ABOVE, size[which] + (tries << 32))
-
-        left = splits.reject(size, total, bits)
+        left = _halved(secret, ids(start), size, total, splits)
         power = 1 << np.ceil(np.log2(size)).astype(np.int64) - 1
         start = np.concatenate([start, start + power])
         total = np.concatenate([left, total - left])
@@ -97,6 +92,31 @@ def _above(
     first, width, sums = (np.concatenate(parts) for parts in zip(*done, strict=True))
     order = slice(None) if len(done) == 1 else np.argsort(first)
     return first[order], width[order], sums[order]
+
+
+def _halved(
+    secret: Secret, names: np.ndarray, size: np.ndarray, total: np.ndarray, splits: Splits
+) -> np.ndarray:
+    """The first part's sum of each node above the blocks."""
+    left = np.empty_like(total)
+
+    def bits(which: np.ndarray, tries: np.ndarray) -> np.ndarray:
+        return secret.words(names[:, which], ABOVE, size[which] + (tries << 32))
+
+    rest = np.ones(size.size, dtype=bool)
+    for n in np.unique(size[size <= TABLED]).tolist():
+        if n & (n - 1) == 0:
+            own = np.flatnonzero(size == n)
+            rest[own] = False
+            words = secret.words(names[:, own], HALVES, n)[0]
+            left[own] = splits.split(
+                n, total[own], words, lambda which, tries, own=own: bits(own[which], tries)
+            )
+    other = np.flatnonzero(rest)
+    left[other] = splits.reject(
+        size[other], total[other], lambda which, tries: bits(other[which], tries)
+    )
+    return left
 
 
 class _Block:
