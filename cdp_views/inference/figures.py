@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 from cdp_views.inference.uniformity import bins_for, ecdf_band, ranks_below
+from cdp_views.report.canvas import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,7 +37,7 @@ def rank_figure(found: "Ranks") -> "Figure":
     Raises:
         ImportError: matplotlib is not installed (extra `plot`).
     """
-    figure = _figure((0.6 + 4.2 * len(found.ranks.data_vars), 3.6))
+    figure = new_figure(0.6 + 4.2 * len(found.ranks.data_vars), 3.6)
     axes = figure.subplots(1, len(found.ranks.data_vars), squeeze=False, sharey=True)[0]
     count = found.ranks.sizes["simulation"]
     bins = bins_for(count, found.draws)
@@ -86,7 +87,7 @@ def naive_and_aware_figure(found: xr.Dataset) -> "Figure":
         ImportError: matplotlib is not installed (extra `plot`).
     """
     sites = [str(site) for site in found["site"].values]
-    figure = _figure((11.0, 1.9 + 0.55 * len(sites)))
+    figure = new_figure(11.0, 1.9 + 0.55 * len(sites))
     axes = figure.subplots(1, 3, sharey=True)
     unit = found["mean_width90"].sel(analysis="aware")
     of_site = found["site_of_quantity"].values
@@ -122,13 +123,3 @@ def naive_and_aware_figure(found: xr.Dataset) -> "Figure":
         x=0.01, ha="left", fontsize="large",
     )  # fmt: skip
     return figure
-
-
-def _figure(size: tuple[float, float]) -> "Figure":
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError(
-            "a figure needs the extra plot: pip install 'cdp-views[plot]'", name="matplotlib"
-        ) from None
-    return Figure(figsize=size, layout="constrained")

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from cdp_views.report.canvas import new_figure
 from cdp_views.report.rows import Row, grouped, percent, records
 
 if TYPE_CHECKING:
@@ -49,18 +50,11 @@ def comparison_figure(table: pd.DataFrame, dataset: xr.Dataset) -> "Figure":
         >>> len(comparison_figure(found.table, found.dataset).axes)
         3
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError(
-            "a figure needs the extra plot: pip install 'cdp-views[plot]'", name="matplotlib"
-        ) from None
-
     groups = grouped(records(table), "noise", "scales")
     several = len(_notions(table)) > 1
     relative = "relative_margin90_median" in dataset
     columns = 3 if relative else 2
-    figure = Figure(figsize=(4.9 * columns, 1.7 + 2.9 * len(groups)), layout="constrained")
+    figure = new_figure(4.9 * columns, 1.7 + 2.9 * len(groups))
     axes = figure.subplots(len(groups), columns, squeeze=False, sharex="col", sharey=False)
     for row, ((noise, scales), rows) in zip(axes, groups, strict=True):
         _margins(row[0], rows)

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cdp_views.report.canvas import new_figure
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
@@ -31,12 +33,6 @@ def posterior_figure(
     Raises:
         ImportError: without matplotlib (extra `plot`).
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError(
-            "The figure needs the extra plot: pip install 'cdp-views[plot]'."
-        ) from None
     order = np.argsort(summary["mean"].to_numpy(), kind="stable")
     what = f"{order.size} cells"
     if order.size > _MOST:
@@ -48,7 +44,7 @@ def posterior_figure(
             order = order[np.sort(np.argsort(gap, kind="stable")[:_MOST])]
             what = f"the {_MOST} of {summary.shape[0]} cells nearest the threshold"
     chosen, seen = summary.iloc[order], np.asarray(released)[order]
-    figure = Figure(figsize=(9.0, 6.4), layout="constrained")
+    figure = new_figure(9.0, 6.4)
     above, below = figure.subplots(2, sharex=True, height_ratios=(3, 2))
     at = np.arange(order.size)
     for ax, zero in ((above, np.zeros_like(seen, dtype=float)), (below, seen)):

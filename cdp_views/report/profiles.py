@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from cdp_views.report.canvas import new_figure
 from cdp_views.report.rows import percent
 
 if TYPE_CHECKING:
@@ -109,15 +110,8 @@ def profile_figure(curves: xr.Dataset) -> "Figure":
 
     Reference: [TV] Lemma 3.7 and mathematics of `cdp_views.loss`.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError(
-            "a figure needs the extra plot: pip install 'cdp-views[plot]'", name="matplotlib"
-        ) from None
-
     noises = list(dict.fromkeys(curves["noise"].values.tolist()))
-    figure = Figure(figsize=(10.6, 1.3 + 3.9 * len(noises)), layout="constrained")
+    figure = new_figure(10.6, 1.3 + 3.9 * len(noises))
     axes = figure.subplots(len(noises), 2, squeeze=False, sharex="col", sharey="col")
     for row, noise in zip(axes, noises, strict=True):
         own = curves.isel(mechanism=np.flatnonzero(curves["noise"].values == noise))

@@ -52,6 +52,7 @@ def test_every_mechanism_and_the_privacy_are_named(tmp_path):
     for word in (*VIEWS, "equal scales", "uneven scales", "(1, 1e-10)-DP", "53.40 %", "one record"):
         assert word in said
     write_figure(figure, tmp_path / "a.png")
+    assert figure._repr_png_().startswith(b"\x89PNG")  # what a notebook shows
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
