@@ -35,9 +35,8 @@ def print_path(path: str | PathLike[str]) -> Path:
 
 
 def about_path(path: str | PathLike[str]) -> Path:
-    """Where the page about the release lies: FILE.about.html beside FILE.csv."""
-    target = Path(path)
-    return target.with_name(f"{target.stem}.about.html")
+    """Where the page about the table at `path` lies."""
+    return Path(f"{os.fspath(path)}.about.html")
 
 
 def check_target(path: str | PathLike[str], *, reservations: Collection[str] = ()) -> Path:

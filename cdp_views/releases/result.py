@@ -191,7 +191,7 @@ class Release:
     def save(self, path: str | PathLike[str], *, about: bool = True) -> None:
         """Write the table to `path` (.csv or .parquet), the metadata to `path`.json, or nothing.
 
-        Beside them go a page, FILE.about.html, by which anybody checks every total and reads the
+        Beside them go a page, `path`.about.html, by which anybody checks every total and reads the
         margin of any sum without installing anything, and FILE.print.csv, the table for print where
         one was asked for. With a ledger the release is then complete, and its secret destroyed.
         Where a kill came between the files, saving the same release again to the same place

@@ -314,7 +314,7 @@ def _numbers(frame: pd.DataFrame, name: str, path: str) -> np.ndarray:
     if bad.any():
         raise ValueError(
             f'`{path}`: column "{name}" has {int(bad.sum())} entries that are no numbers, first in '
-            f"data row {int(np.argmax(bad)) + 1}. Drop or correct those rows."
+            f"data row {int(np.argmax(bad)) + 1}. Correct them; a row left out would be missing."
         )
     return array
 

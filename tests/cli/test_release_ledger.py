@@ -39,7 +39,7 @@ def test_a_ledger_is_spent_shown_and_exhausted(command, csv, tmp_path, ledger):
     status, stdout, stderr = command(*given, "--epsilon", "0.25", "--out", out)
     assert status == 2 and "is there already" in stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == [
-        "b.ledger", "r.about.html", "r.csv", "r.csv.json", "table.csv",
+        "b.ledger", "r.csv", "r.csv.about.html", "r.csv.json", "table.csv",
     ]  # fmt: skip
     assert command("verify", out)[0] == 0
     assert len(cdp.Ledger(ledger).entries) == 1

@@ -95,7 +95,7 @@ def state(folder: Path) -> tuple[list, list, list, bool]:
     table = folder / "r.csv"
     if table.exists():
         assert (folder / "r.csv.json").exists(), "a table without its metadata"
-        assert (folder / "r.about.html").exists(), "a table without its page"
+        assert (folder / "r.csv.about.html").exists(), "a table without its page"
         with table.open() as file:
             found = [float(row["released"]) for row in csv.DictReader(file)]
         assert (sum(found[:4]), sum(found[4:])) == (593, 9684) and len(found) == 8, "half a table"

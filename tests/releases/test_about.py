@@ -252,7 +252,7 @@ def test_the_page_is_offline_and_holds_nothing_confidential(make, seeded, tmp_pa
         counts, noise="discrete-normal", delta=1e-8, names=[f"<b>{i}</b> & co" for i in range(8)]
     )
     made.save(tmp_path / "r.csv")
-    page = (tmp_path / "r.about.html").read_text(encoding="utf-8")
+    page = (tmp_path / "r.csv.about.html").read_text(encoding="utf-8")
     assert not re.search(r"https?://|src=|<link|@import|url\(", page)
     assert not re.search(r"\{\{|\}\}", page.split("<script id=")[0])
     assert "<b>0" not in page.split("<script id=")[0]
@@ -330,7 +330,7 @@ def test_the_page_works_in_a_browser(make, in_browser, tmp_path, monkeypatch):
     forged = "\n".join([head, one.rpartition(",")[0] + ",7", *rest])
     names = text.replace("0,x", "zero,x")
     probe = PROBE.replace("COPIES", json.dumps([text, forged, names, "a,b\n1,2\n"]))
-    found = in_browser((tmp_path / "r.about.html").read_text(encoding="utf-8"), probe)
+    found = in_browser((tmp_path / "r.csv.about.html").read_text(encoding="utf-8"), probe)
     totals, two, more, group, listed, same, changed, renamed, broken = found["said"]
     assert found["outside"] == [] and listed == "1"
     assert totals.startswith("✓ All 2 totals add up, to the last unit")

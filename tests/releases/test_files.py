@@ -33,7 +33,8 @@ def test_back_as_it_was(make, tmp_path, name, view):
     q = COUNTS + np.array([1.0, -1, 0, 0, 2, 0, 0, -2])
     assert back.view(q).log_prob(back.released) == made.view(q).log_prob(made.released) > -np.inf
     assert sorted(p.name for p in (tmp_path / name).parent.iterdir()) == [
-        "r.about.html", (tmp_path / name).name, (tmp_path / name).name + ".json",
+        (tmp_path / name).name + end
+        for end in ("", ".about.html", ".json")
     ]  # fmt: skip
 
 
@@ -95,7 +96,7 @@ def test_labels_that_csv_would_change_are_refused(make, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("there", ["r.csv", "r.csv.json", "r.about.html", "r.print.csv"])
+@pytest.mark.parametrize("there", ["r.csv", "r.csv.json", "r.csv.about.html", "r.print.csv"])
 def test_never_overwritten(make, tmp_path, there):
     (tmp_path / there).write_text("mine")
     with pytest.raises(FileExistsError, match="is there already, and a release is never"):

@@ -44,7 +44,7 @@ def test_a_cost_is_written_down_before_there_is_output(make, ledger, tmp_path):
     told = cdp.read_release(tmp_path / "r.csv").metadata
     assert told["ledger"]["release"] == 1 and told["ledger"]["epsilon_together"] == 0.25
     assert sorted(p.name for p in tmp_path.iterdir()) == [
-        "b.ledger", "r.about.html", "r.csv", "r.csv.json",
+        "b.ledger", "r.csv", "r.csv.about.html", "r.csv.json",
     ]  # fmt: skip
 
 

@@ -253,3 +253,23 @@ def test_what_is_not_proved_or_not_possible_is_refused(make, inv):
     for given in (None, "relocations"):
         with pytest.raises(TypeError, match=r"^`neighbours` must state the unit of privacy; got"):
             make(neighbours=given)
+
+
+def test_bounds_are_not_of_a_release(make, inv):
+    """What a release cannot keep is said; a unit of privacy takes the totals behind the bounds."""
+    both = inv & cdp.nonnegative(8)
+    assert cdp.additions(both).n == 8
+    with pytest.raises(ValueError, match="has bounds, which a release does not keep"):
+        make(invariant=both, neighbours=cdp.relocations(inv))
+
+
+def test_whole_tables_are_written_without_a_fraction(make, tmp_path):
+    make(noise="discrete-laplace", delta=0.0).save(tmp_path / "r.csv")
+    assert not any(".0" in line for line in (tmp_path / "r.csv").read_text().splitlines())
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    make(noise="discrete-laplace", delta=0.0).save(tmp_path / "r.parquet")
+    assert pd.read_parquet(tmp_path / "r.parquet")["released"].dtype == "int64"
+    cdp.read_release(tmp_path / "r.parquet").verify(COUNTS)
+    make(noise="normal").save(tmp_path / "s.csv")
+    assert any("." in line for line in (tmp_path / "s.csv").read_text().splitlines()[1:])

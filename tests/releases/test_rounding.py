@@ -110,7 +110,7 @@ def test_a_table_for_print_is_whole_nonnegative_and_consistent(make, inv, seeded
     assert "Analyse this release" in made.metadata["publishable"]["note"]
     made.save(tmp_path / "r.csv")
     assert sorted(p.name for p in tmp_path.iterdir()) == [
-        "r.about.html", "r.csv", "r.csv.json", "r.print.csv",
+        "r.csv", "r.csv.about.html", "r.csv.json", "r.print.csv",
     ]  # fmt: skip
     cdp.read_release(tmp_path / "r.csv").verify()
     with pytest.raises(FileExistsError):
