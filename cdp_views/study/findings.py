@@ -24,8 +24,8 @@ def findings(tree: xr.DataTree) -> list[str]:
         >>> import cdp_views as cdp
         >>> tables = {"blocks": {"source": "lafferty_blocks", "count": "count"}}
         >>> found = cdp.Study(tables, {"state": "state"}, epsilon=[1], delta=1e-6).run()
-        >>> "have the same mean absolute error at every budget" in findings(found)[1]
-        True
+        >>> findings(found)[1].split(":")[0]
+        'cells, Normal noise, state exact'
     """
     points, workloads = tree["points"].to_dataset(), tree["workloads"].to_dataset()
     sentences = [_extent(tree, points, workloads), *_guesses(points)]

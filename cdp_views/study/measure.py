@@ -15,6 +15,7 @@ from cdp_views.study.inputs import Inputs
 from cdp_views.study.mechanisms import UNCONSTRAINED, Mechanism
 from cdp_views.study.points import Point, asked
 from cdp_views.usefulness.information import against_independent
+from cdp_views.usefulness.laplace_cells import laplace_correlation
 
 _LARGEST = 2**25  # numbers of noise at once: 256 MiB
 _ASIDE = 2**32 - 1  # no repetition has this number
@@ -67,6 +68,8 @@ def _measure(inputs: Inputs, point: Point) -> Payload:
     known = against_independent(shown, base)
     if base is not None and np.isnan(known["kl"]):
         known |= estimated_divergence(shown, base, point.key(study.seed, _ASIDE))
+    if np.isnan(known["total_correlation"]) and not adjusted:
+        known |= _shared(mechanism, scale, known)
     payload |= {f"point/{name}": value for name, value in known.items()}
     draws = int(np.clip(_LARGEST // counts.size, 20, study.draws))
     payload["point/draws"] = float(draws)
@@ -85,6 +88,20 @@ def _measure(inputs: Inputs, point: Point) -> Payload:
                     payload[name] = value * study.repetitions
             break
     return {k: np.asarray(v) if isinstance(v, list) else v for k, v in payload.items()}
+
+
+def _shared(mechanism: Mechanism, scale: float, known: dict[str, float]) -> dict[str, float]:
+    """Total correlation of Laplace noise of one scale, as sure as the entropy of the release."""
+    groups, entropy = mechanism.invariant.plain_groups, known["entropy"]
+    if groups is None or np.ptp(mechanism.pattern) > 0 or not np.isfinite(entropy):
+        return {}
+    labels = np.asarray(groups.labels)
+    if labels.max(initial=0) >= groups.count:  # a cell in no group
+        return {}
+    sizes = np.bincount(labels, minlength=groups.count)
+    found = laplace_correlation(mechanism.view, scale, sizes, entropy)  # pyright: ignore[reportArgumentType]
+    error = known.get("entropy_stderr", 0.0)
+    return {"total_correlation": found, "total_correlation_stderr": error}
 
 
 def _base(mechanism: Mechanism, scale: float) -> Any:

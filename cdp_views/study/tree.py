@@ -44,6 +44,7 @@ _OF_POINTS: dict[str, tuple[str, str]] = {
     "kl": ("nat", "divergence from independent noise given the totals, at the same scale"),
     "kl_stderr": ("nat", "standard error of kl"),
     "total_correlation": ("nat", "of all cells but one a group, mean over which"),
+    "total_correlation_stderr": ("nat", "standard error of total_correlation"),
     "draws": ("1", "draws of the noise of each estimate"),
 }
 _TEXTS = ("guarantee", "kind", "guess_rate_kind", "neighbours")

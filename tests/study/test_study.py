@@ -89,7 +89,7 @@ def test_laplace_figures_are_exact_where_they_can_be_and_else_within_their_error
         # Negative control: unconstrained noise would not be within.
         free = scale * np.abs(U @ W.T).mean()
         assert abs(one["mae"] - free) > 5 * one["mae_stderr"]
-        assert points["kl_stderr"][i] > 0
+        assert points["kl_stderr"][i] > 0 and points["total_correlation_stderr"][i] > 0
     # Conditioned noise in groups of m: E|X| = λ(m − 1)/m, Var = λ²(2m − 1)(m − 1)/(m(m + 1)).
     m = np.repeat([6.0, 7.0], [6, 7])
     cells = found["workloads"].to_dataset().sel(workload="cells").isel(repetition=0)
