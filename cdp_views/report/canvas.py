@@ -10,7 +10,6 @@ if TYPE_CHECKING:
 def new_figure(width: float, height: float) -> "Figure":
     """A matplotlib figure without pyplot, which a notebook would otherwise need to show it.
 
-
     Args:
         width, height: inches.
 
