@@ -38,9 +38,9 @@ class Workers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool.shutdown(wait=kind is None, cancel_futures=True)
 
     def each[T](self, work: Callable[[str], T], names: list[str]) -> Iterator[tuple[str, T]]:
         """(name, result) in the order in which they are finished; an error of one ends all.
