@@ -80,18 +80,27 @@ def _moments(view: Any, matrix: sparse.csr_array | None) -> dict[str, np.ndarray
     if matrix is None:
         return exact_moments(view)
     q, n = int(matrix.shape[0]), int(matrix.shape[1])
-    if q * n > _ALTOGETHER or not hasattr(view, "covariance_product"):
+    if not hasattr(view, "covariance_product"):
         return {}
-    sd = np.empty(q)
+    # Answers about one cell need its variance only: of shares there are as many as cells.
+    alone = np.diff(matrix.indptr) == 1
+    sums = np.flatnonzero(~alone)
+    if len(sums) * n > _ALTOGETHER:
+        return {}
+    variance = np.empty(q)
     size = max(1, _AT_ONCE // n)
     try:
         cells = np.broadcast_to(np.asarray(view.variance, dtype=float), (n,))
-        for start in range(0, q, size):
-            rows = matrix[start : start + size].toarray()
-            variance = np.sum(rows * np.asarray(view.covariance_product(rows)), axis=1)
+        own = sparse.csr_array(matrix[np.flatnonzero(alone)])
+        variance[alone] = own.data**2 * cells[own.indices]
+        for start in range(0, len(sums), size):
+            part = sums[start : start + size]
+            rows = matrix[part].toarray()
+            found = np.sum(rows * np.asarray(view.covariance_product(rows)), axis=1)
             # A sum that is exact is left with the rounding of its cells.
             noise = np.sum(rows**2 * cells, axis=1)
-            sd[start : start + size] = np.sqrt(np.where(variance > 1e-13 * noise, variance, 0.0))
+            variance[part] = np.where(found > 1e-13 * noise, found, 0.0)
     except NotImplementedError:
         return {}
+    sd = np.sqrt(variance)
     return {"bias": np.zeros_like(sd), "sd": sd, "rmse": sd}
