@@ -25,7 +25,8 @@ category; the density then has a pole at 0, which log shares, the coordinates of
 tail.
 
 Whole counts and their noise are treated as real numbers; `latent_counts` says what that costs
-below scale 1.
+below scale 1. And a category with nobody is below every interval for it: where 4 % of the cells are
+such, 90 % intervals hold the truth in 86 to 88 %.
 Several releases of the same table: `model(first, total, second, ...)`.
 Try it: `python -m cdp_views.models.shares --view conditioned --noise laplace`
 """
