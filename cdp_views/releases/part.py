@@ -192,8 +192,15 @@ class Part:
         return np.stack(found)
 
     def counts_digest(self) -> str:
-        """SHA-256 of the counts; confidential, as few counts could be guessed from it."""
-        return sha256(np.ascontiguousarray(self.counts, dtype="<i8")).hexdigest()
+        """SHA-256 of the counts and of the cells that they are of, row by row.
+
+        Confidential, as few counts could be guessed from it.
+        """
+        seen = sha256(np.ascontiguousarray(self.counts, dtype="<i8"))
+        for codes, ids in self.labels:
+            seen.update(np.ascontiguousarray(ids, dtype="<u8"))
+            seen.update(np.ascontiguousarray(codes, dtype="<i4"))
+        return seen.hexdigest()
 
     def totals(self, counts: np.ndarray) -> np.ndarray:
         """(groups,) sums of one column (n,) over the groups."""
@@ -228,7 +235,11 @@ def read_part(source: Path, columns: Columns, *, released: bool = False) -> Part
     for i, name in enumerate(counts):
         numbers[i] = _whole(table[name].to_numpy(), name, source, released)
     labels = tuple(_coded(table[name]) for name in columns.labels)
-    return Part(table.select(columns.labels), numbers, labels, len(dict.fromkeys(columns.within)))
+    import pyarrow as pa
+
+    # columns alone: a schema may carry notes, and names of columns that are not released
+    public = pa.table({name: table[name] for name in columns.labels})
+    return Part(public, numbers, labels, len(dict.fromkeys(columns.within)))
 
 
 def _whole(values: np.ndarray, name: str, source: Path, released: bool) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 import cdp_views as cdp
@@ -85,8 +86,11 @@ def test_parts_are_the_release_in_one_piece_bit_for_bit(known, tmp_path, view):
 
 def test_every_total_is_exact_and_the_folder_says_what_it_is(tmp_path):
     frame = table()
+    frame.attrs["note"] = "confidential"  # pandas writes it, and all names of columns, to a schema
     made = make(lay(tmp_path / "in", frame, CUTS), tmp_path / "out")
     made.verify()
+    for file in (tmp_path / "out").rglob("*.parquet"):
+        assert pq.read_schema(file).metadata is None and b"confidential" not in file.read_bytes()
     sums = rows(made).groupby("county")[["released_few", "released_many"]].sum()
     assert np.array_equal(sums.to_numpy(), frame.groupby("county")[list(COLUMNS)].sum().to_numpy())
     listed = pd.concat([made.totals(name) for name in made.names]).set_index("county").sort_index()
@@ -226,6 +230,10 @@ def test_a_release_that_was_cut_short_goes_on_with_the_same_noise(known, tmp_pat
         make(source, tmp_path / "out", epsilon=0.2)
     changed = pd.read_parquet(source / "p2.parquet")
     changed.assign(few=changed["few"] + 1).to_parquet(source / "p2.parquet", index=False)
+    with pytest.raises(ValueError, match=r"p2.parquet` has other counts than when this release"):
+        make(source, tmp_path / "out")
+    swapped = changed["block"].to_numpy()[[1, 0, *range(2, len(changed))]]  # counts of other cells
+    changed.assign(block=swapped).to_parquet(source / "p2.parquet", index=False)
     with pytest.raises(ValueError, match=r"p2.parquet` has other counts than when this release"):
         make(source, tmp_path / "out")
     changed.to_parquet(source / "p2.parquet", index=False)
