@@ -75,6 +75,19 @@ def precision(request):
         yield jnp.float64 if request.param else jnp.float32
 
 
+@pytest.fixture(scope="module")
+def lightly_compiled():
+    """LLVM without its optimisations: half of the time that large programs take to compile.
+
+    For files that ask which law draws have; rounding, which they may change, is asked elsewhere.
+    """
+    import jax
+
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 @pytest.fixture
 def in_browser(tmp_path):
     """(page, probe) ↦ what the probe, a script, leaves in the page's body as JSON."""

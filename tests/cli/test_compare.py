@@ -51,7 +51,7 @@ def test_a_table_of_ones_own(command, csv, tmp_path):
     assert "proportional to size, taken to be published" in stdout
 
 
-def test_two_noises(command, csv, tmp_path, monkeypatch):
+def test_two_noises(command, csv, tmp_path, monkeypatch, lightly_compiled):
     from cdp_views.study import comparing
 
     monkeypatch.setattr(comparing, "_UNPROVED_DRAWS", 200)  # a place for a figure is asked for

@@ -14,7 +14,7 @@ UNEVEN = np.array([1.0, 1, 2, 3, 1, 2, 2, 1])
 
 
 @pytest.fixture(scope="module")
-def found():
+def found(lightly_compiled):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(comparing, "_UNPROVED_DRAWS", 300)  # its accuracy is asked in tests/privacy
         return compare(

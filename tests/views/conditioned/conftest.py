@@ -74,14 +74,3 @@ def line():
 def float64():
     with jax.enable_x64(True):
         yield
-
-
-@pytest.fixture(scope="module")
-def lightly_compiled():
-    """LLVM without its optimisations: half of the time that large programs take to compile.
-
-    For files that ask which law draws have; rounding, which they may change, is asked elsewhere.
-    """
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)

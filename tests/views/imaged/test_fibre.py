@@ -12,6 +12,7 @@ from numpyro.infer.util import log_density
 import cdp_views as cdp
 from cdp_views.views.imaged.fibre import log_prob_estimate
 
+pytestmark = pytest.mark.usefixtures("lightly_compiled")
 OVERLAPPING = np.array([[1.0, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1]])
 
 
