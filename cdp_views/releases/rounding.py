@@ -151,5 +151,6 @@ _NEAR = 1e-9
 _NO_NETWORK = (
     "Whole numbers are rounded for plain totals that are disjoint, nested or in two families, such "
     "as rows and columns: with three margins or weights there may be no whole table near. Keep two "
-    'margins, release real numbers, or whole noise: view="conditioned", noise="discrete-normal".'
+    "margins, or release real numbers; where few totals overlap also whole noise "
+    '(view="conditioned").'
 )
