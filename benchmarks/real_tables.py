@@ -127,7 +127,8 @@ def _wearables(folder: Path, chosen: argparse.Namespace) -> MCMC:
     table = table.loc[:, 8:19]
     counts = table[table.sum(axis=1) > 0].head(21).to_numpy()
     invariant = cdp.totals(np.repeat(np.arange(len(counts)), 12))
-    return _fit(wearables.model, fitting.publish(counts.ravel(), invariant, chosen), 12, rest=5.0)
+    release = fitting.publish(counts.ravel(), invariant, chosen)
+    return _fit(wearables.model, release, 12, rest=5.0, num_samples=2000)  # as its `main`
 
 
 def _sufficient_statistics(folder: Path, chosen: argparse.Namespace) -> MCMC:

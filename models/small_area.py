@@ -4,14 +4,23 @@ A county has N_i inhabitants (public) and q_i cases (released with noise, y_i). 
 interest, but counties are small, the noise is not, and some released counts are negative. Counties
 of a state are alike, states are alike, and the state's number of cases is exact:
 
-    alpha ~ Normal(log typical, 1),  between ~ HalfNormal(1),  within ~ HalfNormal(1)
-    log rate_i = alpha + between * state_s + within * county_i,  both standard normal
+    alpha ~ Normal(log typical, 1),  between and within ~ LogNormal(log 0.3, 0.7)
+    state_s ~ Normal(alpha, between),  log rate_i ~ Normal(state_s, within)
     q_i ~ Poisson(N_i rate_i),  restricted to the exact totals
     y - q ~ the published view of the published noise
 
 So three sources of error are kept apart: counties differ (within), cases are random (Poisson), and
 noise was added for privacy. To divide y_i by N_i mixes them up: small counties then look extreme,
 and a negative count has no rate at all.
+
+**What a county's count tells of its rate decides how the rate is written.** Where it tells much,
+the log rate itself is the latent; where little, its distance from the state in units of `within`;
+in between a mixture of both, by the share of the variance that the count tells (`told`). The
+posterior is the same; but a latent that is all data or all prior is one that a sampler can step
+through. (A state's total is exact: sums of standard normal terms that make it up can only move
+against each other. So written, a draw took 511 steps on 75 real counties and 68 of 400 draws were
+effective; now it takes 31, and 196 are.) An sd of exactly 0 would be a funnel still, so that their
+priors are away from it.
 
 The latent count is real, with the Poisson's density between the whole numbers
 (`cdp.ContinuousPoisson`). Where a county expects fewer than about one case that is too coarse, and
@@ -36,6 +45,8 @@ from jax.typing import ArrayLike
 import cdp_views as cdp
 from cdp_views.models import fitting
 
+_SPREAD = dist.LogNormal(np.log(0.3), 0.7)  # areas differ by some ten per cent, or by a factor
+
 
 def model(releases: Any, population: ArrayLike, state: ArrayLike, *, typical: float = 0.01) -> None:
     """Rates and true counts of areas, one year or several.
@@ -45,20 +56,21 @@ def model(releases: Any, population: ArrayLike, state: ArrayLike, *, typical: fl
     - `state`: (n,) whole numbers 0, 1, ..., the state of each area.
     - `typical`: order of magnitude of a rate, cases per inhabitant, known beforehand.
 
-    Sites: `alpha`, `between`, `within`, `state` (states,), `county` (n,), `rate` (n,) or
+    Sites: `alpha`, `between`, `within`, `state` (states,), log rates, `county` (n,), `rate` (n,) or
     (years, n), `q` (n,) or `q_0`, `q_1`, ... for years; `drift` where there are years.
     """
     years: list[Any] | None = list(releases) if isinstance(releases, Sequence) else None
     one: Any = releases
     state = np.asarray(state)
     alpha = numpyro.sample("alpha", dist.Normal(jnp.log(typical), 1.0))
-    between = numpyro.sample("between", dist.HalfNormal(1.0))
-    within = numpyro.sample("within", dist.HalfNormal(1.0))
-    of_state = jnp.asarray(
-        numpyro.sample("state", dist.Normal().expand((int(state.max()) + 1,)).to_event(1))
-    )
-    of_county = jnp.asarray(numpyro.sample("county", dist.Normal().expand(state.shape).to_event(1)))
-    log_rate = alpha + between * of_state[state] + within * of_county
+    between = numpyro.sample("between", _SPREAD)
+    within = numpyro.sample("within", _SPREAD)
+    of_state = dist.Normal(alpha, between).expand((int(state.max()) + 1,)).to_event(1)
+    centre = jnp.asarray(numpyro.sample("state", of_state))[state]
+    told = _told(one if years is None else years[0])
+    of_county = dist.Normal(told * centre, within**told).to_event(1)
+    county = jnp.asarray(numpyro.sample("county", of_county))
+    log_rate = centre + within ** (1 - told) * (county - told * centre)
     if years is None:
         rate = jnp.asarray(numpyro.deterministic("rate", jnp.exp(log_rate)))
         one.latent("q", cdp.ContinuousPoisson(jnp.asarray(population) * rate))
@@ -73,6 +85,13 @@ def model(releases: Any, population: ArrayLike, state: ArrayLike, *, typical: fl
         release.latent(f"q_{year}", cdp.ContinuousPoisson(expected))
 
 
+def _told(release: Any) -> Array:
+    """(n,) from 0 to 1: the share of the variance among counties, 0.3 squared, that counts tell."""
+    scale = jnp.asarray(release.scale, float)
+    count = jnp.maximum(jnp.asarray(release.released), scale)
+    return 0.09 / (0.09 + 1 / count + (scale / count) ** 2)
+
+
 def simulate(
     key: Array,
     mechanism: cdp.Mechanism,
@@ -85,7 +104,7 @@ def simulate(
     keys = jax.random.split(key, 7)
     state = np.asarray(state)
     alpha = dist.Normal(jnp.log(typical), 1.0).sample(keys[0])
-    between, within = (dist.HalfNormal(1.0).sample(k) for k in keys[1:3])
+    between, within = (jnp.asarray(_SPREAD.sample(k)) for k in keys[1:3])
     log_rate = alpha + between * jax.random.normal(keys[3], (int(state.max()) + 1,))[state]
     rate = jnp.exp(log_rate + within * jax.random.normal(keys[4], state.shape))
     q = jax.random.poisson(keys[5], jnp.asarray(population) * rate).astype(rate.dtype)

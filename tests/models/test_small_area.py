@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer.util import log_density
 from scipy.special import gammaln
-from scipy.stats import norm
+from scipy.stats import lognorm, norm
 
 import cdp_views as cdp
 from cdp_views.models import small_area
@@ -21,19 +21,25 @@ def observed(y=Y):
 
 
 def test_the_joint_density_of_one_year(joint):
-    """Differences of log joints, in which constants of the noise cancel."""
-    values = {
-        "alpha": -4.5, "between": 0.3, "within": 0.2, "state": np.array([0.5, -1.0]),
-        "county": np.array([0.1, -0.3, 1.0, 0.0, 0.7, -0.2]),
-    }  # fmt: skip
+    """Differences of log joints, in which constants of the noise cancel.
+
+    However much a county's count tells, its log rate is state + within z with z standard normal.
+    """
+    told = 0.09 / (0.09 + 1 / Y + (8 / Y) ** 2)
+    z, state = np.array([0.1, -0.3, 1.0, 0.0, 0.7, -0.2]), np.array([-4.35, -4.8])
     found, wanted = [], []
-    for move in (0.0, 3.0):
+    for move, within in ((0.0, 0.2), (3.0, 0.25)):
         q = Y + move * np.array([1.0, -2, 1, -1, 0, 1])
-        found.append(joint(small_area.model, values | {"q": q}, observed(), PEOPLE, STATE))
-        rate = np.exp(-4.5 + 0.3 * values["state"][STATE] + 0.2 * values["county"])
+        values = {
+            "q": q, "alpha": -4.5, "between": 0.3, "within": within, "state": state,
+            "county": told * state[STATE] + within**told * z,
+        }  # fmt: skip
+        found.append(joint(small_area.model, values, observed(), PEOPLE, STATE))
+        rate = np.exp(state[STATE] + within * z)
         expected = PEOPLE * rate
         log_poisson = q * np.log(expected) - expected - gammaln(q + 1)
-        wanted.append(log_poisson.sum() + norm.logpdf(Y - q, 0, 8).sum())
+        of_within = lognorm.logpdf(within, 0.7, scale=0.3) - told.sum() * np.log(within)
+        wanted.append(log_poisson.sum() + norm.logpdf(Y - q, 0, 8).sum() + of_within)
     np.testing.assert_allclose(found[1] - found[0], wanted[1] - wanted[0], rtol=1e-8)
 
 
@@ -41,7 +47,8 @@ def test_years_share_their_counties_and_drift():
     years = [observed(), observed(Y[::-1].copy())]
     people = np.stack([PEOPLE, PEOPLE])
     given = {
-        "alpha": -4.5, "between": 0.3, "within": 0.2, "state": np.zeros(2), "county": np.zeros(6),
+        "alpha": -4.5, "between": 0.3, "within": 0.2,
+        "state": np.full(2, -4.5), "county": np.full(6, -4.0),
         "drift": 0.1, "steps": np.ones((1, 6)), "q_0": Y, "q_1": Y[::-1],
     }  # fmt: skip
     with jax.enable_x64(True):
