@@ -234,7 +234,7 @@ def read_part(source: Path, columns: Columns, *, released: bool = False) -> Part
     numbers = np.empty((len(counts), table.num_rows), dtype=np.int64)
     for i, name in enumerate(counts):
         numbers[i] = _whole(table[name].to_numpy(), name, source, released)
-    labels = tuple(_coded(table[name]) for name in columns.labels)
+    labels = tuple(_labels(table[name], name, source) for name in columns.labels)
     import pyarrow as pa
 
     # columns alone: a schema may carry notes, and names of columns that are not released
@@ -251,7 +251,21 @@ def _whole(values: np.ndarray, name: str, source: Path, released: bool) -> np.nd
             f'"{name}" has {int(wrong.sum())} of {wrong.size} entries in `{source}` that are not '
             f"whole numbers of at least 0, first in data row {int(wrong.argmax()) + 1}."
         )
+    if not released and values.sum(dtype=np.float64) > _MOST / 2:
+        raise ValueError(f'"{name}" adds up to more than 2**52 in `{source}`: sums are not exact.')
     return values
+
+
+def _labels(column: Any, name: str, source: Path) -> tuple[np.ndarray, np.ndarray]:
+    import pyarrow as pa
+
+    try:
+        return _coded(column)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ValueError(
+            f'"{name}" is {column.type} in `{source}` and cannot be read as text. Labels are text, '
+            "numbers or dates."
+        ) from None
 
 
 def _coded(column: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -110,6 +110,16 @@ def test_every_total_is_exact_and_the_folder_says_what_it_is(tmp_path):
     assert ds.dataset(tmp_path / "out").count_rows() == len(frame)
 
 
+def test_another_generator_is_named_and_used(known, tmp_path):
+    pytest.importorskip("cryptography")
+    source = lay(tmp_path / "in", table(), CUTS)
+    one, two = (make(source, tmp_path / bits, bits=bits) for bits in ("threefry", "aes256"))
+    two.verify()
+    assert not rows(one).equals(rows(two))
+    assert "is a cryptographic generator" in two.metadata["caveat"]
+    assert "not a cryptographic generator" in one.metadata["caveat"]
+
+
 def test_verify_sees_every_change(tmp_path):
     out = tmp_path / "out"
     made = make(lay(tmp_path / "in", table(), CUTS), out)
@@ -147,6 +157,11 @@ BAD = [
     (lambda t: {"few": t["few"] + 0.5}, r'"few" is int64 in .*p1.parquet` and double in .*p0'),
     (lambda t: {"few": -1 - t["few"]}, r"not whole numbers of at least 0, first in data row 1"),
     (lambda t: {"few": t["few"].astype(str)}, r'"few" is'),
+    (lambda t: {"many": t["many"] + 2**47}, r'"many" adds up to more than 2\*\*52 in .*p0'),
+    (
+        lambda t: {"block": [[i] for i in range(len(t))]},
+        r'"block" is list.* text|"block" is .*p1.parquet` and list',
+    ),
 ]
 
 
