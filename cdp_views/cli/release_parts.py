@@ -43,6 +43,7 @@ def run_parts(request: Request) -> None:
                 records=request.records,
                 contribution=None if request.contribution is None else "disjoint",
                 accept_exact=request.accept_exact,
+                bits=request.bits,  # pyright: ignore[reportArgumentType]
                 ledger=ledger,
                 workers=request.workers,
                 progress=report,

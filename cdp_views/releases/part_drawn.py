@@ -3,7 +3,7 @@
 import hmac
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b, sha256
 from pathlib import Path
 from secrets import token_hex
@@ -36,6 +36,7 @@ class Job:
         request: digest of what was asked for.
         ledger: that holds the reservation.
         reservation: its name.
+        bits: the generator of the noise.
     """
 
     source: str
@@ -47,6 +48,7 @@ class Job:
     request: str
     ledger: str
     reservation: str
+    bits: str
 
     @property
     def secret_at(self) -> Reservation:
@@ -106,7 +108,7 @@ def make(job: Job, name: str) -> tuple[str, dict[str, Any]]:
         if counts.size == 0:
             continue
         totals[i] = part.totals(counts)
-        noise = draw(secret, part.ids(column, several), part.sizes, splits)
+        noise = draw(replace(secret, bits=job.bits), part.ids(column, several), part.sizes, splits)
         if part.order is None:
             counts += noise
         else:

@@ -21,6 +21,7 @@ from cdp_views.invariants import totals as totals_of
 from cdp_views.neighbours import Relocations, relocations
 from cdp_views.releases.accounts import Price
 from cdp_views.releases.cost import Cost
+from cdp_views.releases.generator import check_generator
 from cdp_views.releases.ledger import Ledger
 from cdp_views.releases.mechanism import NOISES, NoiseName, View, check_mechanism, law
 from cdp_views.releases.metadata import LIBRARY
@@ -53,6 +54,7 @@ def release_parts(
     records: int = 1,
     contribution: Literal["disjoint"] | None = None,
     accept_exact: bool = False,
+    bits: Literal["threefry", "aes256"] = "threefry",
     ledger: Ledger | None = None,
     workers: int = 1,
     client: Any = None,
@@ -84,6 +86,7 @@ def release_parts(
         contribution: with several count columns, "disjoint" states that a person is counted in one
             of them only. Other contributions: `cdp.release`.
         accept_exact: publish also where a group has one cell, which is then exact.
+        bits: the generator of the noise, as in `cdp.release`.
         ledger: of this table; without one, a ledger of this release alone lies in the hidden folder
             until it is done.
         workers: processes.
@@ -121,6 +124,7 @@ def release_parts(
             f"A table in parts is released with whole noise, not {noise}: "
             'noise="discrete-laplace" or "discrete-normal". Real noise: cdp.release.'
         )
+    check_generator(bits, view, noise, totals_of([0, 0]))
     epsilon, delta = checked_budget(epsilon, delta, noise)
     if len(columns.counts) > 1 and contribution != "disjoint":
         raise ValueError(
@@ -160,7 +164,7 @@ def release_parts(
         digests = {name: one.counts_digest for name, one in scans.items()}
         rows = sum(one.rows for one in scans.values())
         del scans, looked
-        asked = [LIBRARY, view, noise, epsilon, delta, records, columns, shape, parts]
+        asked = [LIBRARY, view, noise, epsilon, delta, records, columns, shape, parts, bits]
         request = sha256(json.dumps(asked).encode()).hexdigest()
 
         def bind(secret: Secret) -> str:
@@ -175,7 +179,7 @@ def release_parts(
         scale = float(reservation.scale)
         job = Job(
             str(source), str(hidden / reservation.name), columns, view, noise, scale, request,
-            str(own.path.absolute()), reservation.name,
+            str(own.path.absolute()), reservation.name, bits,
         )  # fmt: skip
         made: dict[str, Any] = {}
         for name, (_, record) in crew.each(partial(make, job), parts):

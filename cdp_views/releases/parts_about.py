@@ -4,11 +4,12 @@ from typing import Any
 
 from cdp_views.invariants import Totals
 from cdp_views.neighbours import Relocations
-from cdp_views.releases import threefry, wording
+from cdp_views.releases import wording
 from cdp_views.releases.metadata import LIBRARY, digest_of_metadata
 from cdp_views.releases.part_drawn import Job
 from cdp_views.releases.released_parts import SCHEMA, VERSION
 from cdp_views.releases.reservation import Reservation
+from cdp_views.releases.secret import GENERATORS
 
 
 def describe_parts(
@@ -41,7 +42,7 @@ def describe_parts(
         "delta": delta,
         "neighbours": wording.stated(unit),
         "guarantee": promise + (wording.with_others(listed) if listed is not None else ""),
-        "caveat": wording.caveat(1.0, whole=True, generator=threefry.NAME),
+        "caveat": wording.caveat(1.0, whole=True, generator=GENERATORS[job.bits].NAME),
         "columns": {key: list(value) for key, value in job.columns._asdict().items()},
         "cells": cells,
         "groups": shape["totals"],
