@@ -45,8 +45,9 @@ NOISES = ("normal", "discrete-normal", "laplace", "discrete-laplace")
 CONTROL = "normal, a quarter known"
 KEPT = Path(__file__).parent / "calibrated.json"
 _DRAWS = 39
-# five parameters of a line are correlated; scales of effects move slowly
+# parameters of a line are correlated; scales of effects, and tau of a small table, move slowly
 _SLOWER: dict[str, Any] = {
+    "contingency": {"thin": 10},
     "sufficient_statistics": {"steps": 40, "thin": 8},
     "effects": {"thin": 12},
 }
@@ -134,7 +135,7 @@ def run(
         to_simulate, name, view, noise, count=simulations, louder=4.0 if control else 1.0
     )
     model, sites = reader(name, view, READ_AS.get(noise, noise)), (subject.cells, *subject.sites)
-    how = _SLOWER.get(name, {}) | ({"accept": 0.6} if walled else {})
+    how = _SLOWER.get(name, {}) | ({"accept": 0.6, "thin": 12} if walled else {})
     found = _fitted(to_fit, model, data, sites, sampler, **how)
     return _line((name, view, CONTROL if control else noise), truth, found, start)
 

@@ -181,10 +181,10 @@ def _adapted(state: _State, error: Array, close: Array, since: Array) -> _State:
 def _windows(warmup: int, total: int) -> tuple[np.ndarray, np.ndarray]:
     """Where a window closes (total,), and how long each step's window has been open (total,)."""
     ends, width = [int(0.15 * warmup)], max(warmup // 12, 10)
-    while ends[-1] + 3 * width < 0.85 * warmup:
+    while ends[-1] + 3 * width < 0.75 * warmup:
         ends.append(ends[-1] + width)
         width *= 2
-    ends += [int(0.85 * warmup), total]
+    ends += [int(0.75 * warmup), total]
     closes = np.zeros(total, bool)
     closes[np.array(ends[:-1]) - 1] = True
     opened = np.concatenate([[0], ends[:-1]])
