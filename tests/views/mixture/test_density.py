@@ -14,6 +14,7 @@ import cdp_views as cdp
 from cdp_views.noise.mixing import InverseChi, Rayleigh
 from cdp_views.views.max_entropy.coupling import log_table
 
+pytestmark = pytest.mark.usefixtures("lightly_compiled")
 LABELS = [0, 1, 0, 1, 0, 1, 1]
 SCALE = np.array([1.3, 1.3, 1.0, 1.5, 1.2, 1.1, 1.0])
 

@@ -13,6 +13,7 @@ from cdp_views.precision.laplace_profile import two_cells
 from cdp_views.views.max_entropy import particles
 from cdp_views.views.max_entropy.estimated import estimated_loss
 
+pytestmark = pytest.mark.usefixtures("lightly_compiled")
 KEY = jax.random.key(5)
 
 
