@@ -78,8 +78,10 @@ def _contingency(folder: Path, chosen: argparse.Namespace) -> MCMC:
     """Schooling in four parts by age in five, 3,000 of UCI Adult."""
     people = pd.read_parquet(folder / "adult_encoded_pgm.parquet").head(3000)
     parts = (("education-num", 4), ("age", 5))
-    cut = [pd.qcut(people[name].rank(method="first"), k, labels=False) for name, k in parts]
-    counts = pd.crosstab(*cut).to_numpy()
+    schooling, age = (
+        pd.qcut(people[name].rank(method="first"), k, labels=False) for name, k in parts
+    )
+    counts = pd.crosstab(schooling, age).to_numpy()
     invariant = cdp.margins(counts.shape, [(0,), (1,)])
     if chosen.noise.endswith("laplace"):
         release = fitting.drawn(counts.ravel(), invariant, chosen, 4.0 / chosen.epsilon)
@@ -93,7 +95,7 @@ def _regression(folder: Path, chosen: argparse.Namespace) -> MCMC:
     table = pd.read_csv(folder / "midwest_county_race_1990.csv").groupby("state").head(14)
     graduates = np.rint(table.popadults * table.percollege / 100)
     density = np.log(table.popdensity)
-    outcome = ((density - density.mean()) / density.std()).to_numpy()
+    outcome = np.asarray((density - density.mean()) / density.std())
     release = fitting.publish(graduates, cdp.totals(table.state.tolist()), chosen)
     return _fit(regression.model, release, outcome, typical=3000.0)
 
@@ -234,7 +236,7 @@ def main() -> None:
                 view=view, noise=noise, epsilon=asked.epsilon, seed=asked.seed
             )
             if "real" in asked.data:
-                what = REAL[name].__doc__.rstrip(".")
+                what = (REAL[name].__doc__ or "").rstrip(".")
                 print(
                     line(name, what, chosen, partial(REAL[name], asked.folder, chosen)), flush=True
                 )
