@@ -18,6 +18,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from functools import partial
+from itertools import product
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -224,6 +225,13 @@ def markdown(found: list[Line], on: dict[str, Any]) -> str:
     pooled = np.mean([line.coverage for line in right])
     error = np.sqrt(np.sum([line.coverage_se**2 for line in right])) / len(right)
     cpu = sum(line.seconds for line in found) / 60
+    names = {_names(line) for line in found}
+    missing = [
+        " ".join(name)
+        for name in product(SUBJECTS, VIEWS, NOISES)
+        if name not in names and (SUBJECTS[name[0]].whole or not name[2].startswith("discrete"))
+        if name[1] != VIEWS[0] or not name[2].startswith("discrete")
+    ]
     return f"""\
 # Calibration of inference: every model, view and noise
 
@@ -241,7 +249,9 @@ is off by 5 standard errors; a reader who knows of a quarter of the noise has to
 
 | model | view | noise | tables | cells, % | farthest, % | p | divergent | lag 1 | CPU s | |
 |---|---|---|---|---|---|---|---|---|---|---|
-{"".join(line.row() + chr(10) for line in found)}"""
+{"".join(line.row() + chr(10) for line in found)}
+Not run, or not supported: {"; ".join(missing) or "none"}.
+"""
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -115,6 +115,7 @@ def all_finite(slopes: dict[str, np.ndarray]) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_ten_releases_by_ten_laws(key):
     slopes = slopes_of(lambda scale: latent_counts.model(*by_ten_laws(scale)), key)
     assert all_finite(slopes)
@@ -126,13 +127,15 @@ def test_ten_releases_by_ten_laws(key):
 @pytest.mark.parametrize(
     "model",
     [
-        small_area_in_two_years,
-        shares_twice,
         regression_twice,
-        smart_meter_on_two_days,
-        wearables_twice,
         contingency_of(("imaged", "laplace"), ("imaged", "normal")),
-        sums_of(("conditioned", "laplace"), ("imaged", "normal")),
+        pytest.param(small_area_in_two_years, marks=pytest.mark.slow),
+        pytest.param(shares_twice, marks=pytest.mark.slow),
+        pytest.param(smart_meter_on_two_days, marks=pytest.mark.slow),
+        pytest.param(wearables_twice, marks=pytest.mark.slow),
+        pytest.param(
+            sums_of(("conditioned", "laplace"), ("imaged", "normal")), marks=pytest.mark.slow
+        ),
     ],
     ids=lambda model: model.__qualname__.split(".")[0],
 )
