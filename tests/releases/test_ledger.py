@@ -60,11 +60,11 @@ def test_what_exceeds_the_budget_is_refused_and_costs_nothing(make, ledger):
 
 
 def test_what_is_refused_later_is_refused_before_it_is_paid_for(make, ledger):
-    unit = {"neighbours": cdp.differences([1, -1] + [0] * 6), "ledger": ledger}
-    overlap = cdp.linear([[1, 1, 1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1, 0, 0]])
+    unit = {"neighbours": cdp.differences([1, 0, -1, 0, -1, 0, 1, 0]), "ledger": ledger}
+    overlap = cdp.margins((2, 2, 2), keep=[(0,), (1,), (2,)])  # three families of totals
     for given, words in (
-        ({"invariant": overlap, "output": "whole", **unit}, "plain disjoint or nested totals"),
-        ({"invariant": overlap, "publishable": True, **unit}, "plain disjoint or nested totals"),
+        ({"invariant": overlap, "output": "whole", **unit}, "more than two|two families"),
+        ({"invariant": overlap, "publishable": True, **unit}, "more than two|two families"),
         ({"counts": COUNTS + 0.1, "output": "whole", **unit}, "where its totals are whole"),
         ({"counts": COUNTS * 1e12, "delta": 1e-30, **unit}, "noise is lost in float64"),
     ):
