@@ -237,7 +237,7 @@ def markdown(found: list[Line], on: dict[str, Any]) -> str:
 
 {on["processor"]}, {on["cores"]} cores, {on["system"]}; {cpu:.1f} CPU-minutes in all.
 Coverage of the cells over all {len(right)} lines: {100 * pooled:.2f} ± {100 * error:.2f} %
-of nominal 90 % intervals.
+of nominal 90 % intervals, were lines independent; those of a model share their true tables.
 
 Written by `python -m benchmarks.calibration_of_inference --table FILE`. Cells: share of 90 %
 intervals that hold the truth, ± a standard error clustered by release. Farthest: the parameter
