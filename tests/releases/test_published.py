@@ -91,7 +91,7 @@ def test_a_rounded_table_has_the_probability_of_its_interval(about, family, law)
         ("independent", "conditional", "`view` must be one of"),
         ('scale_column = "sd"', "", 'needs one of "scale" and "scale_column"'),
         ('scale_column = "sd"', "scale = 0", "`scale` must be positive"),
-        ('value_column = "state_total"', "", "lacks "value_column" in"),
+        ('value_column = "state_total"', "", 'lacks "value_column" in'),
         ('value_column = "state_total"', 'value_column = "sd2"', 'no column "sd2"'),
         ('value_column = "state_total"', 'value_column = "noisy"', "contradicts itself within"),
         ('"independent"', '"imaged"', 'total "IL" sums to 35, stated as 33'),
