@@ -49,8 +49,8 @@ def fill(template: str, parts: Mapping[str, str]) -> str:
 
 
 def as_data(value: Any) -> str:
-    """JSON that may stand in a <script>: no label can end it."""
-    return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("</", "<\\/")
+    """JSON that may stand in a <script>: no label can end it, or keep it open (as <!-- would)."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def listed(items: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import cdp_views as cdp
+from cdp_views.report.template import as_data
 
 COUNTS = [11.0, 502, 77, 3, 9001, 12, 640, 31]
 NAMES = [f"county <{k}> & co" for k in range(8)]
@@ -103,3 +104,9 @@ def test_controls_work_in_a_browser(in_browser):
     found_number = [re.search(r"\(([\d.,]+)\)", said[1]) for said in (worst, poorer)]
     number = [float(m[1].replace(",", "")) for m in found_number if m]
     assert number[1] / number[0] > 5  # a tenth of the budget
+
+
+def test_no_text_of_the_data_is_read_as_html():
+    texts = ["</script>", "<!-- <script>"]  # the second would hide the script's own end
+    data = as_data(texts)
+    assert "<" not in data and json.loads(data) == texts
