@@ -3,6 +3,7 @@
 import importlib.util
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -63,7 +64,8 @@ class Workers:
         while left:
             if self._pool is None:
                 own = min(self._count, len(names))
-                self._pool = ProcessPoolExecutor(own, multiprocessing.get_context("spawn"))
+                spawn = multiprocessing.get_context("spawn")
+                self._pool = ProcessPoolExecutor(own, spawn, initializer=_end_with_parent)
             try:
                 futures = {self._pool.submit(_quiet, work, name): name for name in left}
                 for future in as_completed(futures):
@@ -92,6 +94,18 @@ class Workers:
                 yield futures[future], future.result()
         finally:
             self._client.cancel(list(futures))
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for work for ever, with a part in memory."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _quiet[T](work: Callable[[str], T], name: str) -> T:

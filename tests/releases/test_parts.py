@@ -5,6 +5,8 @@ import json
 import os
 import secrets
 import signal
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -351,3 +353,22 @@ def test_a_dask_cluster_that_loses_a_worker_changes_nothing(known, tmp_path):
         found = make(source, tmp_path / "out", client=client, progress=kill)
     assert killed
     pd.testing.assert_frame_equal(rows(found), alone)
+
+
+_ORPHANS = """
+import multiprocessing, os, signal
+from cdp_views.releases.spread import Workers
+with Workers(2, None) as crew:
+    list(crew.each(os.path.exists, ["a", "b"]))
+    print(*(child.pid for child in multiprocessing.active_children()), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+def test_workers_end_when_their_parent_is_killed():
+    """They hold the other end of the pipe: as long as one lives, this waits."""
+    ended = subprocess.run(
+        [sys.executable, "-c", _ORPHANS], stdout=subprocess.PIPE, timeout=120, check=False
+    )
+    assert ended.returncode == -signal.SIGKILL and len(ended.stdout.split()) == 2
