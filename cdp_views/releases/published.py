@@ -84,8 +84,8 @@ def read_published(table: Any, about: str | PathLike[str]) -> Observed:
     value_column = exact.get("value_column")
     if value_column is None and mechanism.view == "independent" and "within" in exact:
         raise ValueError(
-            f'`{source}` lacks "value_column" in [totals]: the column that holds the exact total of '
-            "each row's group, which independent noise does not keep."
+            f'`{source}` lacks "value_column" in [totals]: the column of the exact total of each '
+            "row's group, which independent noise does not keep."
         )
     return Observed(
         mechanism,
