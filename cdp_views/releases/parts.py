@@ -134,7 +134,9 @@ def release_parts(
     check_workers(workers, client)
     hidden = out.with_name(f".{out.name}-unfinished")
     if out.exists():
-        return left_by_a_kill(out, hidden, ledger)
+        asked = {"view": view, "noise": noise, "epsilon": epsilon, "delta": delta}
+        asked["columns"] = {key: list(value) for key, value in columns._asdict().items()}
+        return left_by_a_kill(out, hidden, ledger, asked)
     parts = parts_of(source)
     if source == out or source in out.parents:
         raise ValueError(f"`{out}` lies in the folder of the confidential parts. Name another.")

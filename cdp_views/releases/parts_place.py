@@ -47,11 +47,16 @@ def put_in_place(made: Path, out: Path, about: dict[str, Any]) -> None:
     sync_folder(out.parent)
 
 
-def left_by_a_kill(out: Path, hidden: Path, ledger: Ledger | None) -> ReleasedParts:
-    """The release whose folder is in its place, where only the last step is missing."""
+def left_by_a_kill(
+    out: Path, hidden: Path, ledger: Ledger | None, asked: dict[str, Any]
+) -> ReleasedParts:
+    """The release whose folder is in its place, if it is the one asked for and only its last step
+    is missing.
+    """
     found = Ledger(hidden / "ledger") if ledger is None and hidden.exists() else ledger
     try:
-        name = read_parts(out).metadata["reservation"]
+        told = read_parts(out).metadata
+        name = told["reservation"] if asked.items() <= told.items() else None
     except (OSError, ValueError):
         name = None
     if found is None or name not in found.unfinished:

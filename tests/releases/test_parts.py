@@ -285,6 +285,8 @@ def test_a_kill_between_the_last_two_steps_is_finished(tmp_path, monkeypatch):
             patch.setattr(cdp.Ledger, "complete", never)
             with pytest.raises(KeyboardInterrupt):
                 make(source, out, ledger=own)
+        with pytest.raises(FileExistsError, match="never overwritten"):
+            make(source, out, ledger=own, epsilon=0.2)  # another release than the one that is there
         make(source, out, ledger=own).verify()
         assert not list(tmp_path.glob("**/*.secret"))
         with pytest.raises(FileExistsError, match="never overwritten"):
