@@ -77,10 +77,9 @@ class ReleasedParts:
             column: of counts; needed where there are several.
         """
         columns = self.columns
-        if column is None and len(columns.counts) > 1:
-            raise ValueError(f"`column` must be one of {', '.join(columns.counts)}.")
-        column = columns.counts[0] if column is None else column
-        if column not in columns.counts:
+        if column is None and len(columns.counts) == 1:
+            column = columns.counts[0]
+        if column is None or column not in columns.counts:
             raise ValueError(f"`column` must be one of {', '.join(columns.counts)}.")
         part = read_part(self.folder / self._known(name), columns, released=True)
         labels = np.repeat(np.arange(part.sizes.size), part.sizes)
