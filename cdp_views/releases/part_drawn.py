@@ -159,16 +159,15 @@ def _finished(job: Job, name: str) -> Record | None:
         there = read_part(Path(job.scratch) / "parts" / name, job.columns, released=True)
         listed = read_totals(Path(job.scratch) / "parts", name, job.columns)
         good = content_digest(there) == record.sha256
-        good &= digest_of_totals(there, listed) == record.totals_sha256
+        good &= digest_of_totals(listed, listed.counts) == record.totals_sha256
     except (OSError, ValueError, TypeError, KeyError):
         return None
     return record if good else None
 
 
-def read_totals(folder: Path, name: str, columns: Columns) -> np.ndarray:
-    """(columns, groups) exact totals of a released part, as they were written."""
-    table = parquet().read_table(folder / TOTALS / name, partitioning=None)
-    return np.stack([table[column].to_numpy() for column in columns.counts]).astype(np.int64)
+def read_totals(folder: Path, name: str, columns: Columns) -> Part:
+    """The groups of a released part with their exact totals as counts, as they were written."""
+    return read_part(folder / TOTALS / name, Columns(columns.counts, columns.within, ()))
 
 
 def _write(job: Job, name: str, part: Part, totals: np.ndarray, record: Record) -> None:

@@ -88,7 +88,7 @@ class ReleasedParts:
         first = list(dict.fromkeys(labels.tolist()))  # as `totals` numbers its groups
         m, at = self.metadata, columns.counts.index(column)
         mechanism = Mechanism(m["view"], m["noise"], m["scale"], totals(labels))
-        exact = read_totals(self.folder, name, columns)[at][first]
+        exact = read_totals(self.folder, name, columns).counts[at][first]
         return Observed(mechanism, part.counts[at].astype(np.float64), exact.astype(np.float64))
 
     def checks(self) -> Iterator[Check]:
@@ -127,16 +127,17 @@ class ReleasedParts:
         columns, told = self.columns, self.metadata["parts"][name]
         try:
             part = read_part(self.folder / name, columns, released=True)
-            exact = read_totals(self.folder, name, columns)
+            listed = read_totals(self.folder, name, columns)
         except (ValueError, OSError, KeyError) as reason:
             return Check(False, f"`{name}` or its totals cannot be read ({reason})"), 0
+        exact = listed.counts
         off = _first_off(part, exact)
         if off is not None:
             return Check(False, f"`{name}`: {off}"), part.rows
         if content_digest(part) != told["sha256"]:
             text = f"`{name}` is not the part released: its SHA-256 differs from the metadata's"
             return Check(False, text), part.rows
-        if digest_of_totals(part, exact) != told["totals_sha256"]:
+        if digest_of_totals(listed, exact) != told["totals_sha256"]:
             return Check(False, f"the totals of `{name}` are not those released"), part.rows
         return Check(True, f"`{name}`: {exact.size:,} totals hold, with equality"), part.rows
 

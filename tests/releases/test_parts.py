@@ -136,6 +136,16 @@ def test_verify_sees_every_change(tmp_path):
             made.verify()
         before.to_parquet(out / "p0.parquet", index=False, compression="gzip")
         made.verify()  # another compression is no change
+    there = made.totals("p1.parquet")
+    for change, words in (
+        (lambda t: t.assign(county=t["county"].to_numpy()[::-1]), "totals of `p1.parquet` are not"),
+        (lambda t: t.assign(few=t["few"] + 0.4), "not whole numbers"),
+    ):
+        change(there).to_parquet(out / "_totals" / "p1.parquet", index=False)
+        with pytest.raises(ValueError, match=words):
+            made.verify()
+    there.to_parquet(out / "_totals" / "p1.parquet", index=False)
+    made.verify()
     (out / "p9.parquet").write_bytes((out / "p0.parquet").read_bytes())
     with pytest.raises(ValueError, match=r"`p9.parquet` is no part of the release"):
         made.verify()
