@@ -58,7 +58,6 @@ def _refuse_options(request: Request) -> None:
         "--zeros": request.zeros,
         "--whole": request.whole,
         "--publishable": request.publishable,
-        "--bits": request.bits != "threefry",
         "--per-column": request.per_column,
     }
     for option, given in asked.items():
