@@ -17,6 +17,7 @@ _SMALL = 1e-24  # masses left out of a table, relative to the largest of their r
 _DIRECT = 2 * 10**5  # multiplications up to which a convolution is done term by term
 _NOISE = 1e-15  # of an FFT, relative to the largest mass
 _TAIL = 1e-40  # masses kept of a sum, relative to its largest
+_KEPT = 64  # tables of the remainders of ragged sizes
 
 _FEW = 4096  # nodes for which several tries are made at once …
 _AT_ONCE = 8  # … as a call to the generator costs as much as some thousand words
@@ -89,6 +90,8 @@ class Splits:
         if found is None:
             few, many = self.mass(n % BLOCK), self.mass(n - n % BLOCK)
             x = np.arange(-few.high, -few.low + 1)
+            if len(self._remainders) == _KEPT:  # thousands of sizes would fill the memory
+                del self._remainders[next(iter(self._remainders))]
             found = self._remainders[n] = Guide((many.at(x) * few.at(-x))[None], x[:1])
         return found.draw(np.zeros(words.size, dtype=np.int64), words)
 

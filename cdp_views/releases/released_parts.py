@@ -15,7 +15,7 @@ from cdp_views.releases.checks import Check
 from cdp_views.releases.mechanism import Mechanism
 from cdp_views.releases.metadata import LIBRARY, digest_of_metadata
 from cdp_views.releases.observed import Observed
-from cdp_views.releases.part import Columns, Part, parts_of, read_part
+from cdp_views.releases.part import Columns, Part, parquet, parts_of, read_part, released_names
 from cdp_views.releases.part_drawn import TOTALS, content_digest, digest_of_totals, read_totals
 
 SCHEMA, VERSION = "cdp_views.release_of_parts", 1
@@ -131,6 +131,9 @@ class ReleasedParts:
         except (ValueError, OSError, KeyError) as reason:
             return Check(False, f"`{name}` or its totals cannot be read ({reason})"), 0
         exact = listed.counts
+        more = self._more_columns(name)
+        if more:
+            return Check(False, f'`{name}` or its totals have a column "{more[0]}" more'), part.rows
         off = _first_off(part, exact)
         if off is not None:
             return Check(False, f"`{name}`: {off}"), part.rows
@@ -140,6 +143,18 @@ class ReleasedParts:
         if digest_of_totals(listed, exact) != told["totals_sha256"]:
             return Check(False, f"the totals of `{name}` are not those released"), part.rows
         return Check(True, f"`{name}`: {exact.size:,} totals hold, with equality"), part.rows
+
+    def _more_columns(self, name: str) -> list[str]:
+        """Columns of a part or of its totals that were not released, and are in no digest."""
+        columns = self.columns
+        part = (*columns.labels, *released_names(columns.counts).values())
+        totals_ = (*columns.within, *columns.counts)
+        return [
+            column
+            for path, own in ((self.folder / name, part), (self.folder / TOTALS / name, totals_))
+            for column in parquet().read_schema(path).names
+            if column not in own
+        ]
 
     def _known(self, name: str) -> str:
         if name not in self.metadata["parts"]:

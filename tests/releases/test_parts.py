@@ -129,6 +129,7 @@ def test_verify_sees_every_change(tmp_path):
         (lambda t: t.assign(released_few=t["released_few"] + 1), "totals differ"),
         (lambda t: t.assign(block=t["block"].to_numpy()[::-1]), "not the part released"),
         (lambda t: t.iloc[1:], "differ"),
+        (lambda t: t.assign(true=1), 'have a column "true" more'),
     ):
         before = made.part("p0.parquet")
         change(before).to_parquet(out / "p0.parquet", index=False)
