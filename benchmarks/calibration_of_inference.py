@@ -190,8 +190,10 @@ def lines(only: str = "", views: Any = VIEWS, noises: Any = NOISES, **how: Any) 
                     continue
                 try:
                     yield run(name, view, noise, **how)
-                except cdp.UnsupportedError as error:
-                    yield f"{name:<22}{view:<12}{noise:<24}{str(error).split('. ')[0]}."
+                except (cdp.UnsupportedError, jax.errors.JaxRuntimeError) as error:
+                    # what a draw on the host refuses comes wrapped in a traceback
+                    why = str(error).rpartition("UnsupportedError: ")[2].split(". ")[0]
+                    yield f"{name:<22}{view:<12}{noise:<24}{why}."
                 if (view, noise) == (VIEWS[-1], NOISES[0]):
                     yield run(name, view, noise, control=True, **how)
     if only in "sum_to_zero_effects":

@@ -25,7 +25,7 @@ _GROUPS = {"groups of 8": 8, "groups of 2,500": 2_500, "one group": 0}
 
 def cases(cells: int) -> Iterator[Case]:
     """Both views and noises; groups as blocks by race, as counties and as one state."""
-    n = min(cells, _MOST) // 20_000 * 20_000
+    n = max(min(cells, _MOST) // 20_000, 1) * 20_000  # whole groups of every size
     for name, size in _GROUPS.items():
         for view in ("conditioned", "imaged"):
             for noise in ("discrete-laplace", "discrete-normal"):

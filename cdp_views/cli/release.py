@@ -68,6 +68,7 @@ def run(request: Request) -> None:
     groups = labels(table, request.within, "--within")
     cells = stacked(table, request.counts, groups, _labels(table, request))
     counts = cells.counts
+    _require_told_apart(cells.labels if request.names else {})
     pattern = weights = None
     for count in request.counts:  # neither may be one of them
         pattern = cells.spread(published(table, request.scales, "--scales", count))
@@ -180,6 +181,17 @@ def _labels(table: "pd.DataFrame", request: Request) -> dict[str, list[str]]:
                 )
             chosen[name] = [str(value) for value in values]
     return chosen
+
+
+def _require_told_apart(labels: dict[str, list[str]]) -> None:
+    """Refuse two cells of one name: a row that is there twice, or a total that was left in."""
+    first: dict[tuple[str, ...], int] = {}
+    for row, called in enumerate(zip(*labels.values(), strict=True)):
+        if first.setdefault(called, row) != row:
+            raise ValueError(
+                f'--names call two cells "{" / ".join(called)}". Is a row there twice? If not, add '
+                "a column that tells them apart."
+            )
 
 
 def check_numbers(request: Request) -> None:

@@ -30,7 +30,10 @@ def show(comparison: "Comparison", intro: list[str]) -> None:
     for sentence in intro:
         _wrap(sentence, width)
     console.print()
-    console.print(_mechanisms(comparison.table, entropy=width >= _PIPE_WIDTH))
+    # The last column only where it fits: rich would cut its numbers.
+    mechanisms = _mechanisms(comparison.table, entropy=True)
+    entropy = console.measure(mechanisms).minimum <= width
+    console.print(mechanisms if entropy else _mechanisms(comparison.table, entropy=False))
     estimated = comparison.table["guess_rate_stderr"].notna().any()
     _wrap(
         "unconstrained does not keep the totals, the views do. kind: how sure the privacy is. "
@@ -39,7 +42,11 @@ def show(comparison: "Comparison", intro: list[str]) -> None:
         + " scale: what the base noise takes, mean of the cells; sd: mean of the cells; ± is the "
         "half-width that holds a cell's error in 9 of 10 releases, of the median (typical) and the "
         "worst cell. Σ|error|: the cells' expected absolute errors, summed."
-        + (" Errors in counts, entropy in nats." if width >= _PIPE_WIDTH else " All in counts."),
+        + (
+            " Errors in counts, entropy in nats."
+            if entropy
+            else " All in counts; entropy is in comparison.csv (--out)."
+        ),
         width,
     )
     if (comparison.table["error_kind"] == "estimate").any():

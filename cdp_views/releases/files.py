@@ -149,6 +149,8 @@ def read_release(path: str | PathLike[str]) -> "Release":
 
     source, about = Path(path), metadata_path(path)
     for there in (source, about):
+        if there.is_dir():
+            raise ValueError(f"`{there}` is a folder. A release in parts: cdp.read_parts(folder).")
         if not there.is_file():
             raise FileNotFoundError(f"`{there}` is not there. Check the path.")
     try:

@@ -302,7 +302,8 @@ class Ledger:
         own = f"epsilon {cost.price.epsilon:g}, delta {cost.price.delta:g}"
         return (
             f"Release {len(prices)} of this table costs {own}: a new release with its own cost, "
-            f"also where it corrects a figure of an earlier one.{adds} Afterwards "
+            "also where it corrects a figure of an earlier one; an exact total that was corrected "
+            f"shows by how much.{adds} Afterwards "
             f"{_amount(rest, self.delta)} is left."
         )
 

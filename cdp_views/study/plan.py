@@ -9,8 +9,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, final
 
-import numpy as np
-
 from cdp_views._checks import positive
 from cdp_views.datasets import lafferty_blocks, midwest
 from cdp_views.study.baselines import BASELINES
@@ -299,4 +297,5 @@ def _fields_of(one: Any) -> dict[str, Any]:
     # Not `asdict` of a table: it would copy a data frame.
     if isinstance(one, Table):
         return {f.name: getattr(one, f.name) for f in fields(one)}
-    return {key: value for key, value in asdict(one).items() if np.ndim(value) or value is not None}
+    # What was left out is not told.
+    return {key: value for key, value in asdict(one).items() if value is not None}

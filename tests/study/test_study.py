@@ -2,6 +2,8 @@
 
 import json
 import re
+import tomllib
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -251,6 +253,14 @@ def test_budgets_in_other_notions():
     assert list(found["notion"].values) == ["rho", "mu", "guess-rate"]
     np.testing.assert_allclose(found["mu"][:2], 1.0, rtol=1e-9)
     np.testing.assert_allclose(found["guess_rate"][2], 0.6, rtol=1e-9)
+
+
+def test_the_plan_of_the_docs_is_described():
+    page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text("utf-8")
+    plan = tomllib.loads(page.split("```toml\n")[1].split("```")[0])
+    told = json.loads(cdp.Study(**plan).described())
+    assert told["workloads"]["levels"]["marginals"] == [["state"], ["state", "race"]]
+    assert told["invariants"]["table"]["margins"] == [["county"], ["race"]]
 
 
 def test_workloads_are_what_they_say(tmp_path):
