@@ -39,6 +39,7 @@ from benchmarks.calibrated_subjects import (
 )
 from benchmarks.harness import machine
 from benchmarks.side_by_side import run_side_by_side
+from cdp_views import inference
 from cdp_views.inference.calibrated import ranked
 
 VIEWS = ("max-entropy", "conditioned", "imaged")
@@ -157,7 +158,7 @@ def _fitted(
     if sampler == "nuts":  # as `fitting.fit`
         size = {name: value for name, value in size.items() if name not in ("accept", "steps")}
         kernel = partial(NUTS, target_accept_prob=0.95)
-        found, diverging = cdp.run_many(key, model, data, kernel=kernel, **size)
+        found, diverging = inference.run_many(key, model, data, kernel=kernel, **size)
     else:
         found, diverging = run_side_by_side(key, model, data, **size)
     return {site: np.asarray(found[site]) for site in sites}, np.asarray(diverging)

@@ -50,7 +50,7 @@ def run_side_by_side(
     steps: int = 15,
     accept: float = 0.9,
 ) -> tuple[dict[str, Array], Array]:
-    """Draws by site (R, draws, ...) and which diverged (R, draws), as `cdp_views.run_many`.
+    """Draws by site (R, draws, ...) and which diverged (R, draws), as `inference.run_many`.
 
     - `model`: `model(data)`, without discrete latents; the same function is compiled once.
     - `data`: a pytree whose leaves have a leading axis R.
