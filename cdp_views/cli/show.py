@@ -31,9 +31,11 @@ def show(comparison: "Comparison", intro: list[str]) -> None:
         _wrap(sentence, width)
     console.print()
     # The last column only where it fits: rich would cut its numbers.
-    mechanisms = _mechanisms(comparison.table, entropy=True)
-    entropy = console.measure(mechanisms).minimum <= width
-    console.print(mechanisms if entropy else _mechanisms(comparison.table, entropy=False))
+    with console.capture() as printed:
+        console.print(_mechanisms(comparison.table, entropy=True))
+    told = ["entropy", *map(_nats, comparison.table["entropy"])]
+    entropy = all(word in printed.get() for word in told)
+    console.print(_mechanisms(comparison.table, entropy=entropy))
     estimated = comparison.table["guess_rate_stderr"].notna().any()
     _wrap(
         "unconstrained does not keep the totals, the views do. kind: how sure the privacy is. "
@@ -93,11 +95,7 @@ def _mechanisms(table: "pd.DataFrame", *, entropy: bool) -> "Table":
                 about + _number(row["margin90_typical"]),
                 about + _number(row["margin90_worst"]),
                 about + _whole(row["total_absolute_error"]),
-                *(
-                    ["" if np.isnan(row["entropy"]) else f"{row['entropy']:,.1f}"]
-                    if entropy
-                    else []
-                ),
+                *([_nats(row["entropy"])] if entropy else []),
             )
         out.add_section()
     assert isinstance(out, Table)
@@ -143,6 +141,10 @@ def _table(gap: int = 1) -> "Table":
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.2f}"
+
+
+def _nats(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:,.1f}"
 
 
 def _whole(value: float) -> str:

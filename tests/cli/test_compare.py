@@ -80,6 +80,9 @@ def test_delta_0_with_laplace_alone(command, csv):
     given = ["--count", "count", "--within", "group", "--delta", 0, "--noise", "laplace"]
     status, stdout, stderr = command("compare", csv(TABLE), *given)
     assert status == 0 and stderr == "" and "(pure; δ unused)" in " ".join(stdout.split())
+    # A column that does not fit is left out, never cut.
+    shown = any(line.rstrip().endswith("entropy") for line in stdout.splitlines())
+    assert shown == ("entropy in nats" in " ".join(stdout.split()))
 
 
 def test_two_groupings_combine(command, csv):

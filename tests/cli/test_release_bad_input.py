@@ -29,6 +29,7 @@ CASES = [
         {"--names": "area"},
         "1 of 4 entries that are mis",
     ),
+    ("named twice", GOOD.replace("b,x", "a,x"), {"--names": "area"}, 'call two cells "x / a"'),
     ("released is taken", GOOD.replace("area", "released"), {"--names": "released"}, "Rename it"),
     ("scales are counts", GOOD, {"--scales": "count"}, "is the count column"),
     ("scale 0", GOOD.replace("5,30", "5,0"), {"--scales": "size"}, "a scale must be positive"),

@@ -159,6 +159,11 @@ def test_metadata_that_is_not_ours(make, tmp_path, changes, words):
     assert "\n" not in str(error.value)
 
 
+def test_a_folder_is_read_as_parts(tmp_path):
+    with pytest.raises(ValueError, match=r"is a folder. A release in parts: cdp\.read_parts"):
+        cdp.read_release(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
