@@ -10,6 +10,7 @@ Cells narrower than a bump need no cut of their own.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -42,7 +43,8 @@ def log_integral_along(
     adaptive quadrature: relative error ≤ 1e-9 in float64.
 
     Args:
-        log_density: log p_i of every cell, (…, n) → (…, n); each p_i unimodal around 0.
+        log_density: log p_i of every cell, (…, n) → (…, n); each p_i unimodal around 0. A pytree,
+            so a `jax.tree_util.Partial`: what is compiled then serves all of one shape.
         x: (…, n).
         u: the direction (…, n), not 0 inside groups.
         width: how far every p_i is analytic, in the units of x, (…, n): √df·scale of a Student-t;
@@ -50,6 +52,23 @@ def log_integral_along(
         segments: the groups; cells in none are left out.
         nodes: of each half of a piece; 80 for tiny widths.
     """
+    largest = segments.width or segments.n - segments.count + 1
+    if is_concrete(segments.sizes):
+        largest = int(np.max(np.asarray(segments.sizes), initial=1))
+    return _integral(log_density, x, u, width, segments, largest=largest, nodes=nodes)
+
+
+@partial(jax.jit, static_argnames=("largest", "nodes"))
+def _integral(
+    log_density: Callable[[Array], Array],
+    x: Array,
+    u: Array,
+    width: Any,
+    segments: Segments,
+    *,
+    largest: int,
+    nodes: int,
+) -> Array:
     x, u, width = jnp.broadcast_arrays(x, u, jnp.asarray(width, x.dtype))
     u = jnp.where(segments.member, u, 1)
 
@@ -59,7 +78,7 @@ def log_integral_along(
         return segments.sum(jnp.where(segments.member, value, 0))
 
     place, reach = lax.stop_gradient((-x / u, width / jnp.abs(u)))
-    cuts, sizes = _cuts(place, reach, segments)
+    cuts, sizes = _cuts(place, reach, segments, largest)
     far = 60.0 if x.dtype == jnp.float64 else 25.0
     span = jnp.max(jnp.where(jnp.isfinite(sizes), sizes, 0), -1) * np.sinh(far)
     low, high = cuts[..., 0] - span, cuts[..., -1] + span
@@ -76,14 +95,11 @@ def _over(along: Callable[[Array], Array], s: Array) -> Array:
     return lax.map(along, s, batch_size=_BLOCK)
 
 
-def _cuts(place: Array, reach: Array, segments: Segments) -> tuple[Array, Array]:
+def _cuts(place: Array, reach: Array, segments: Segments, largest: int) -> tuple[Array, Array]:
     """The cuts (…, G, K) of every group in order, and the width around each.
 
     All places of a small group; of a large one quantiles, and the places of its narrowest cells.
     """
-    largest = segments.width or segments.n - segments.count + 1
-    if is_concrete(segments.sizes):
-        largest = int(np.max(np.asarray(segments.sizes), initial=1))
     few = largest if largest <= _ALL else _CUTS
     sizes = segments.sizes.astype(jnp.int32)
     start = jnp.cumsum(sizes) - sizes

@@ -17,6 +17,7 @@ from jax.custom_derivatives import SymbolicZero
 from cdp_views._segments import Segments
 
 
+@jax.jit
 def log_fibre_integral(x: Array, u: Array, rate: Array, segments: Segments) -> Array:
     """log ∫ exp(−Σ_{i∈g} r_i |x_i + s u_i|) ds for every group g: (…, n) → (…, G).
 

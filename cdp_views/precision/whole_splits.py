@@ -6,14 +6,14 @@ from typing import final
 import numpy as np
 from scipy.signal import fftconvolve
 
-from cdp_views.precision.whole_guides import Guide
+from cdp_views.precision.whole_alias import Alias
 from cdp_views.precision.whole_sums import Mass
 
 BLOCK = 32  # cells that are split by tables; larger sums by rejection
 TABLED = 512  # the largest power of two that is tried to be halved by a table
 _ENTRIES = 2**21  # of one table; beyond, rejection does its work
-_RARE = 5e-5  # the chance of a sum that is not in a table
-_SMALL = 1e-24  # masses left out of a table, relative to the largest of their row
+_RARE = 2e-6  # the chance of a sum that is not in a table
+_SMALL = 1e-20  # masses left out of a table, relative to the largest of their row
 _DIRECT = 2 * 10**5  # multiplications up to which a convolution is done term by term
 _NOISE = 1e-15  # of an FFT, relative to the largest mass
 _TAIL = 1e-40  # masses kept of a sum, relative to its largest
@@ -22,8 +22,15 @@ _KEPT = 64  # tables of the remainders of ragged sizes
 _FEW = 4096  # nodes for which several tries are made at once …
 _AT_ONCE = 8  # … as a call to the generator costs as much as some thousand words
 
+_HALF = np.uint64(32)
+
 Bits = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """(which of the nodes, (j,) indices; which try, (j,)) ↦ (4, j) words of random bits, uint64."""
+
+
+def low_half(words: np.ndarray) -> np.ndarray:
+    """The lower 32 bits of words of 64."""
+    return words.astype(np.uint32)  # wraps around
 
 
 def left_of(n: int) -> int:
@@ -41,8 +48,8 @@ class Splits:
     f_m is the mass of the sum of m independent cells of one symmetric, log-concave mass f.
 
     **Tables** for n ≤ 32, and for larger powers of two while they are small, shared by all groups:
-    inversion, see `Guide`. There is a row for |t| = 0, 1, … up to what is exceeded with probability
-    5e-5. Discrete normal cells (`quadratic`) need n rows at most: adding k to each of n cells
+    see `Alias`. There is a row for |t| = 0, 1, … up to what is exceeded with probability
+    2e-6. Discrete normal cells (`quadratic`) need n rows at most: adding k to each of n cells
     changes all probabilities given their sum alike, so that the law at t + nk is that at t, moved.
 
     **Rejection** for all else. The law is log-concave, hence with mode m and p = P(m)
@@ -60,8 +67,8 @@ class Splits:
     def __init__(self, mass: Mass, *, quadratic: bool) -> None:
         self._quadratic = quadratic
         self._masses: dict[int, Mass] = {1: _trimmed(mass)}
-        self._tables: dict[int, Guide | None] = {}
-        self._remainders: dict[int, Guide] = {}
+        self._tables: dict[int, Alias | None] = {}
+        self._remainders: dict[int, Alias] = {}
         self._turning: set[int] = set()
         self._rows: dict[int, int] = {}
         self._flat = np.zeros(0)
@@ -75,11 +82,11 @@ class Splits:
             found = self._masses[n] = _convolved(self.mass(left), self.mass(n - left))
         return found
 
-    def single(self) -> Guide:
+    def single(self) -> Alias:
         """One cell, in a table of one row."""
         if 1 not in self._tables:
             mass = self._masses[1]
-            self._tables[1] = Guide(mass.p[None], np.array([mass.low]))
+            self._tables[1] = Alias(mass.p[None], np.array([mass.low]))
         found = self._tables[1]
         assert found is not None
         return found
@@ -92,33 +99,45 @@ class Splits:
             x = np.arange(-few.high, -few.low + 1)
             if len(self._remainders) == _KEPT:  # thousands of sizes would fill the memory
                 del self._remainders[next(iter(self._remainders))]
-            found = self._remainders[n] = Guide((many.at(x) * few.at(-x))[None], x[:1])
-        return found.draw(np.zeros(words.size, dtype=np.int64), words)
+            found = self._remainders[n] = Alias((many.at(x) * few.at(-x))[None], x[:1])
+        return found.draw(0, low_half(words), lambda which: low_half(words[which] >> _HALF))
 
-    def split(self, n: int, total: np.ndarray, words: np.ndarray, bits: Bits) -> np.ndarray:
+    def tabled(self, n: int) -> bool:
+        """Whether sums of n cells are split by a table, made now if it fits."""
+        if n not in self._tables:
+            self._tables[n] = self._table(n)
+        return self._tables[n] is not None
+
+    def split(self, n: int, total: np.ndarray, bits: np.ndarray, more: Bits) -> np.ndarray:
         """The first part's sum (m,), of n cells with sums `total` (m,).
 
         Args:
-            words: (m,) uint64, one for each; those not in a table are drawn by `bits` instead.
+            n: how many cells.
+            total: (m,) int64.
+            bits: (m,) uint32, random.
+            more: further bits of those that these don't decide, or whose sum is in no table.
         """
-        if n not in self._tables:
-            self._tables[n] = self._table(n)
-        table, left = self._tables[n], left_of(n)
-        if table is None:
-            return self.reject(np.full(total.size, n), total, bits)
+        left = left_of(n)
+        if not self.tabled(n):
+            return self.reject(np.full(total.size, n), total, more)
+        table = self._tables[n]
+        assert table is not None
+
+        def undecided(which: np.ndarray) -> np.ndarray:
+            return low_half(more(which, np.zeros_like(which))[0])
+
         if n in self._turning:
-            turns, row = np.divmod(total, n)
-            return table.draw(row, words) + left * turns
-        size = np.abs(total)
-        known = size < self._rows[n]
-        if known.all():
-            return np.where(total < 0, -1, 1) * table.draw(size, words)
-        part = np.empty_like(total)
-        part[known] = np.where(total[known] < 0, -1, 1) * table.draw(size[known], words[known])
-        rare = np.flatnonzero(~known)
-        part[rare] = self.reject(
-            np.full(rare.size, n), total[rare], lambda which, tries: bits(rare[which], tries)
-        )
+            turns = total // n
+            return table.draw(total - n * turns, bits, undecided) + left * turns
+        sign = total >> 63  # 0, or −1 of a negative sum, whose law is the other's mirror image
+        size = (total ^ sign) - sign
+        rare = np.flatnonzero(size >= self._rows[n])
+        size[rare] = 0
+        part = (table.draw(size, bits, undecided) ^ sign) - sign
+        if rare.size:
+            part[rare] = self.reject(
+                np.full(rare.size, n), total[rare], lambda which, tries: more(rare[which], tries)
+            )
         return part
 
     def reject(self, n: np.ndarray, total: np.ndarray, bits: Bits) -> np.ndarray:
@@ -192,7 +211,7 @@ class Splits:
         found = [(self._at[n], self.mass(n).low, self.mass(n).high) for n in sizes.tolist()]
         return np.array(found, dtype=np.int64).reshape(-1, 3)
 
-    def _table(self, n: int) -> Guide | None:
+    def _table(self, n: int) -> Alias | None:
         left, whole = left_of(n), self.mass(n)
         one, two = self.mass(left), self.mass(n - left)
         beyond = np.cumsum(whole.p[::-1])[::-1][-whole.low :] / whole.p.sum()
@@ -216,7 +235,7 @@ class Splits:
         x = centre[:, None] + reach
         p = one.at(x) * two.at(total[:, None] - x)
         self._rows[n] = rows
-        return Guide(p, centre + reach[0])
+        return Alias(p, centre + reach[0])
 
 
 def _proposed(words: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,25 +1,28 @@
 """Whole noise of equal cells under disjoint totals, for all groups at once.
 
 Cells of a group, in the order of the table, make blocks of 32 and a last one of what is left. Bits
-belong to the id of a block's first cell, four words a round, so that a group has its noise in
+belong to the id of a block's first cell, eight times 32 a round, so that a group has its noise in
 whatever part of the table it lies. (A call to the generator for each cell, or a loop over groups,
-would take ten times as long.)
+would take ten times as long.) Where 32 bits do not decide, more are drawn for that number alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import numpy as np
 
 from cdp_views.noise import masses
-from cdp_views.precision.whole_splits import BLOCK, TABLED, Splits, left_of
+from cdp_views.precision.whole_splits import BLOCK, TABLED, Splits, left_of, low_half
 from cdp_views.precision.whole_sums import Mass
 from cdp_views.releases.secret import Secret
 
-SPLIT, RARE, ABOVE, HALVES, REST, CELL, ORDER, LOOSE = range(32, 40)  # purposes of the bits
+SPLIT, RARE, ABOVE, HALVES, REST, CELL, ORDER, LOOSE = range(32, 40)  # purposes of the bits …
+FINE, AGAIN = 40, 41  # … that 32 do not decide
 Named = Callable[[np.ndarray], np.ndarray]
 """Places of cells (m,) ↦ their ids (2, m): most cells of a release are never asked for theirs."""
-_CHUNK = 2**13  # blocks at a time, so that what is worked on stays in the processor's cache
+_EIGHT = 8  # numbers of 32 bits from one counter
+_CHUNK = 2**13  # blocks at a time, so that what is worked on stays in the processor's cache …
+_AT_ONCE = 2**16  # … and cells, of whole groups
 
 
 @lru_cache(maxsize=4)
@@ -40,13 +43,12 @@ def conditioned(secret: Secret, ids: Named, sizes: np.ndarray, splits: Splits) -
     starts = np.cumsum(sizes) - sizes
     first, width, total = _above(secret, ids, starts, sizes, splits)
     out = np.empty(int(sizes.sum()), dtype=np.int64)
-    for size in np.unique(width).tolist():
-        chosen = np.flatnonzero(width == size)
-        for begin in range(0, chosen.size, _CHUNK):
-            own = chosen[begin : begin + _CHUNK]
-            block = _Block(secret, ids(first[own]), splits, size)
-            cells = block.cells(total[own])
-            _put(out, cells, first[own])
+    for size, chosen in _alike(width):
+        starts, totals = first[chosen], total[chosen]
+        for begin in range(0, starts.size, _CHUNK):
+            own = slice(begin, begin + _CHUNK)
+            block = _Block(secret, ids(starts[own]), splits, size)
+            _put(out, block.cells(totals[own]), starts[own])
     return out
 
 
@@ -105,12 +107,15 @@ def _halved(
 
     rest = np.ones(size.size, dtype=bool)
     for n in np.unique(size[size <= TABLED]).tolist():
-        if n & (n - 1) == 0:
+        if n & (n - 1) == 0 and splits.tabled(n):
             own = np.flatnonzero(size == n)
             rest[own] = False
             words = secret.words(names[:, own], HALVES, n)[0]
             left[own] = splits.split(
-                n, total[own], words, lambda which, tries, own=own: bits(own[which], tries)
+                n,
+                total[own],
+                low_half(words),
+                lambda which, tries, own=own: bits(own[which], tries),
             )
     other = np.flatnonzero(rest)
     left[other] = splits.reject(
@@ -124,9 +129,10 @@ class _Block:
 
     def __init__(self, secret: Secret, ids: np.ndarray, splits: Splits, size: int) -> None:
         self._secret, self._ids, self._splits = secret, ids, splits
-        rounds = -(-(size - 1) // 4)
-        words = [secret.words(ids, SPLIT, r) for r in range(rounds)]
-        self._words = [word for four in words for word in four]
+        rounds = -(-(size - 1) // 8)
+        self._halves = [
+            half for r in range(rounds) for half in _halves(secret.words(ids, SPLIT, r))
+        ]
         self._node = 0
         self._out = np.empty((size, ids.shape[1]), dtype=np.int64)
 
@@ -145,7 +151,7 @@ class _Block:
         def bits(which: np.ndarray, tries: np.ndarray) -> np.ndarray:
             return self._secret.words(self._ids[:, which], RARE, node + (tries << 8))
 
-        part = self._splits.split(n, total, self._words[node], bits)
+        part = self._splits.split(n, total, self._halves[node], bits)
         self._fill(begin, left, part)
         self._fill(begin + left, n - left, total - part)
 
@@ -154,46 +160,97 @@ def independent(
     secret: Secret, ids: np.ndarray, splits: Splits, purpose: int = LOOSE
 ) -> np.ndarray:
     """Noise (n,) of cells in no group."""
-    row = np.zeros(ids.shape[1], dtype=np.int64)
-    return splits.single().draw(row, secret.words(ids, purpose)[0])
+    low, high = (half for half in _halves(secret.words(ids, purpose)[:1]))
+    return splits.single().draw(0, low, lambda which: high[which])
 
 
 def imaged(secret: Secret, ids: Named, sizes: np.ndarray, splits: Splits) -> np.ndarray:
     """Noise (n,) less its share of each group's residual, the rest by lot.
 
     U − ⌊s/n⌋ of a group with sum s, and one less in s mod n of its cells, every choice of them
-    equally likely: those with the smallest words of 64 bits (equal ones have a chance of 2⁻⁶⁴).
+    equally likely: those that draw the lowest lots. Where two at the edge draw the same, the group
+    draws again, from more.
 
     Args: as `conditioned`.
     """
-    n = int(sizes.sum())
+    ends = np.cumsum(sizes)
+    out = np.empty(int(ends[-1]), dtype=np.int64)
+    group = 0
+    while group < sizes.size:
+        begin = int(ends[group] - sizes[group])
+        beyond = max(int(np.searchsorted(ends, begin + _AT_ONCE, side="right")), group + 1)
+        own = sizes[group:beyond]
+        here = slice(begin, begin + int(own.sum()))
+        out[here] = _imaged(secret, lambda cells, b=begin: ids(cells + b), own, splits)
+        group = beyond
+    return out
+
+
+def _imaged(secret: Secret, ids: Named, sizes: np.ndarray, splits: Splits) -> np.ndarray:
     starts = np.cumsum(sizes) - sizes
-    u = splits.single().draw(np.zeros(n, np.int64), _words(secret, ids, starts, sizes, CELL))
-    residual = np.add.reduceat(u, starts)
-    lots = _words(secret, ids, starts, sizes, ORDER)
-    step, left = np.divmod(residual, sizes)
-    for size in np.unique(sizes).tolist():
-        chosen = np.flatnonzero(sizes == size)
-        each = max(_CHUNK * 16 // size, 1)
-        for begin in range(0, chosen.size, each):
-            own = chosen[begin : begin + each]
-            cells = starts[own][:, None] + np.arange(size)
-            mine = lots[cells]
-            ordered = np.sort(mine, axis=1)
-            edge = np.take_along_axis(ordered, left[own][:, None], axis=1)
-            u[cells] -= step[own][:, None] + (mine < edge)
+    u = splits.single().draw(
+        0,
+        _cell_halves(secret, ids, starts, sizes, CELL),
+        lambda which: low_half(secret.words(ids(which), FINE)[0]),
+    )
+    step, left = np.divmod(np.add.reduceat(u, starts), sizes)
+    lots = _cell_halves(secret, ids, starts, sizes, ORDER)
+    for size, own in _alike(sizes):
+        first, count = starts[own], left[own]
+        cells = _rows(first, size)
+        low, tied = _lowest(lots[cells].reshape(-1, size), count)
+        if tied.size:
+            names = first[tied][:, None] + np.arange(size)
+            words = secret.words(ids(names.reshape(-1)), AGAIN)[0]
+            low[tied] = _lowest(words.reshape(-1, size), count[tied])[0]
+        extra = step[own][:, None] + low
+        u[cells] -= extra.reshape(-1) if isinstance(cells, slice) else extra
     return u
 
 
-def _words(
+def _alike(sizes: np.ndarray) -> Iterator[tuple[int, np.ndarray | slice]]:
+    """Each size with those that have it; often there is only one."""
+    if sizes.size and sizes.min() == sizes.max():
+        yield int(sizes[0]), slice(None)
+        return
+    for size in np.unique(sizes).tolist():
+        yield size, np.flatnonzero(sizes == size)
+
+
+def _rows(first: np.ndarray, size: int) -> slice | np.ndarray:
+    """The places of rows of cells that begin at `first`; a slice is far quicker, where it does."""
+    if first[-1] - first[0] == size * (first.size - 1):
+        return slice(int(first[0]), int(first[0]) + size * first.size)
+    return first[:, None] + np.arange(size)
+
+
+def _lowest(lots: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Whose lots (m, size) are among the `count` (m,) lowest, and the rows with a tie there."""
+    ordered = np.sort(lots, axis=1)
+    rows = np.arange(count.size)
+    edge = ordered[rows, count]
+    tied = (edge == ordered[rows, count - 1]) & (count > 0)
+    return lots < edge[:, None], np.flatnonzero(tied)
+
+
+def _halves(words: np.ndarray) -> list[np.ndarray]:
+    """Both halves (m,) of words (k, m), one after the other."""
+    return [low_half(part) for word in words for part in (word, word >> np.uint64(32))]
+
+
+def _cell_halves(
     secret: Secret, ids: Named, starts: np.ndarray, sizes: np.ndarray, purpose: int
 ) -> np.ndarray:
-    """A word for each cell (n,): four of them belong to the first of four cells of a group."""
-    parts = -(-sizes // 4)
-    if np.all(sizes == 4 * parts):
-        return secret.words(ids(np.arange(0, int(sizes.sum()), 4)), purpose).T.reshape(-1)
+    """32 bits for each cell (n,): eight of them belong to the first of eight cells of a group."""
+    n, parts = int(sizes.sum()), -(-sizes // _EIGHT)
+    if np.all(sizes == _EIGHT * parts):
+        return _in_order(secret.words(ids(np.arange(0, n, _EIGHT)), purpose))
     lead = np.cumsum(parts) - parts
-    fours = np.repeat(starts - 4 * lead, parts) + 4 * np.arange(int(parts.sum()))
-    words = secret.words(ids(fours), purpose).T.reshape(-1)
-    inside = np.arange(int(sizes.sum())) - np.repeat(starts, sizes)
-    return words[4 * np.repeat(lead, sizes) + inside]
+    firsts = np.repeat(starts - _EIGHT * lead, parts) + _EIGHT * np.arange(int(parts.sum()))
+    halves = _in_order(secret.words(ids(firsts), purpose))
+    return halves[np.repeat(_EIGHT * lead - starts, sizes) + np.arange(n)]
+
+
+def _in_order(words: np.ndarray) -> np.ndarray:
+    """The halves (8 m,) of words (4, m), those of each counter together, the lower one first."""
+    return words.T.astype("<u8", order="C").view("<u4").reshape(-1)

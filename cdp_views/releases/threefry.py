@@ -6,7 +6,7 @@ NAME = "threefry4x64-20"
 _ROTATIONS = ((14, 16), (52, 57), (23, 40), (5, 37), (25, 33), (46, 12), (58, 22), (32, 32))
 _PARITY = np.uint64(0x1BD11BDAA9FC1A22)
 _ROUNDS = 20
-_CHUNK = 8192  # counters at a time, so that the four words stay in the processor's cache
+_CHUNK = 16384  # counters at a time, so that the four words stay in the processor's cache
 
 
 def bits(key: bytes, counters: np.ndarray) -> np.ndarray:
@@ -30,37 +30,37 @@ def bits(key: bytes, counters: np.ndarray) -> np.ndarray:
     if words.size != 4:
         raise ValueError(f"`key` must have 32 bytes; got {len(key)}.")
     schedule = [*words, np.bitwise_xor.reduce(words) ^ _PARITY]
-    out = np.empty(counters.shape, dtype=np.uint64)
-    for start in range(0, counters.shape[1], _CHUNK):
-        part = slice(start, start + _CHUNK)
-        out[:, part] = _block(schedule, counters[:, part])
+    out = np.array(counters, dtype=np.uint64)
+    spare = np.empty(min(_CHUNK, out.shape[1]), dtype=np.uint64)
+    for start in range(0, out.shape[1], _CHUNK):
+        part = out[:, start : start + _CHUNK]
+        _block(schedule, part, spare[: part.shape[1]])
     return out
 
 
-def _block(schedule: list[np.uint64], counters: np.ndarray) -> np.ndarray:
-    x = np.array(counters, dtype=np.uint64)
+def _block(schedule: list[np.uint64], counters: np.ndarray, spare: np.ndarray) -> None:
+    x = list(counters)  # four words, worked on in place
     for i in range(4):
         x[i] += schedule[i]
     for step in range(_ROUNDS):
         first, second = _ROTATIONS[step % 8]
         # mix (0, 1) and (2, 3), then (0, 3) and (2, 1): Skein's permutation of the words
         one, three = (1, 3) if step % 2 == 0 else (3, 1)
-        _mix(x[0], x[one], first)
-        _mix(x[2], x[three], second)
+        _mix(x[0], x[one], first, spare)
+        _mix(x[2], x[three], second, spare)
         if step % 4 == 3:
             turn = (step + 1) // 4
             for i in range(4):
                 x[i] += schedule[(turn + i) % 5]
             x[3] += np.uint64(turn)
-    return x
 
 
-def _mix(a: np.ndarray, b: np.ndarray, rotation: int) -> None:
+def _mix(a: np.ndarray, b: np.ndarray, rotation: int, spare: np.ndarray) -> None:
     """a ← a + b, b ← rotate(b) ⊕ a, in place; uint64 arrays wrap around without a warning."""
     a += b
-    high = b >> np.uint64(64 - rotation)
+    np.right_shift(b, np.uint64(64 - rotation), out=spare)
     b <<= np.uint64(rotation)
-    b |= high
+    b |= spare
     b ^= a
 
 

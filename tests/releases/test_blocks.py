@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cdp_views.noise import masses
-from cdp_views.precision.whole_guides import Guide
+from cdp_views.precision.whole_alias import Alias
 from cdp_views.precision.whole_splits import Splits
 from cdp_views.precision.whole_sums import Mass, convolve
 from cdp_views.releases import blocks
@@ -44,17 +44,40 @@ def far(x, mass):
     return (np.sum((seen - expected) ** 2 / expected) - p.size) / np.sqrt(2 * p.size)
 
 
-def test_a_guide_inverts_the_distribution_functions():
-    """Against the ladder itself, on its steps and beside them."""
+@pytest.mark.parametrize("width", [1, 2, 50, 300])
+def test_a_table_gives_each_number_its_mass_to_the_last_bit(width):
+    """All 2⁶² outcomes counted from the table's own columns, in Python's whole numbers."""
+    p = RANDOM.random((3, width)) ** RANDOM.integers(1, 30)
+    alias = Alias(p, np.array([-3, 0, 7]))
+    columns = alias._columns
+    each, entries = 2**62 // columns, alias._entries.reshape(3, columns).tolist()
+    for row, fine in enumerate(alias._fine.reshape(3, columns).tolist()):
+        found = [0] * columns
+        for own, (entry, last) in enumerate(zip(entries[row], fine, strict=True)):
+            threshold = (entry // columns << 30) + last
+            found[own] += threshold
+            found[entry % columns] += each - threshold
+        assert sum(found) == 2**62
+        share = np.array([f / 2**62 for f in found])
+        assert np.all(np.abs(share[:width] - p[row] / p[row].sum()) < 1e-15)
+        assert not share[width:].any()
+
+
+def test_a_number_is_on_its_side_of_the_threshold():
+    """Against the columns read in plain Python; where 32 bits tie, the others decide."""
     p = RANDOM.random((3, 50)) ** 8
-    guide = Guide(p, np.array([-3, 0, 7]))
-    words = RANDOM.integers(0, 2**64, 20_000, dtype=np.uint64)
-    words[:4] = 0, 2**64 - 1, 2**63, 2**63 - 1
-    row = RANDOM.integers(0, 3, words.size)
-    cdf = np.cumsum(p, axis=1) / p.sum(axis=1, keepdims=True)
-    u = words.astype(float) / 2**64
-    plain = np.array([-3, 0, 7])[row] + np.sum(cdf[row, :-1] <= u[:, None], axis=1)
-    assert np.array_equal(guide.draw(row, words), plain)
+    alias, first = Alias(p, np.array([-3, 0, 7])), [-3, 0, 7]
+    bits = RANDOM.integers(0, 2**32, 20_000, dtype=np.uint32)
+    row = RANDOM.integers(0, 3, bits.size)
+    own = alias._entries[row * 64 + bits % 64]
+    bits[::2] = own[::2] // 64 * 64 + bits[::2] % 64  # half of them tie
+    rest = RANDOM.integers(0, 2**32, bits.size, dtype=np.uint32)
+    plain = []
+    for r, b, more in zip(row.tolist(), bits.tolist(), rest.tolist(), strict=True):
+        entry, fine = (int(t[r * 64 + b % 64]) for t in (alias._entries, alias._fine))
+        below = (b // 64 << 30) + (more >> 2) < (entry // 64 << 30) + fine
+        plain.append(first[r] + (b if below else entry) % 64)
+    assert alias.draw(row, bits, lambda which: rest[which]).tolist() == plain
 
 
 @pytest.mark.parametrize("noise", NOISES)
