@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,9 @@ def choice(name: str, value: object, allowed: Iterable[str]) -> None:
     allowed = tuple(allowed)
     if value not in allowed:
         words = ", ".join(f'"{word}"' for word in allowed)
-        raise ValueError(f"`{name}` must be one of {words}; got {value!r}.")
+        near = get_close_matches(str(value), allowed, 1)
+        meant = f' Did you mean "{near[0]}"?' if near else ""
+        raise ValueError(f"`{name}` must be one of {words}; got {value!r}.{meant}")
 
 
 def positive(name: str, value: Any, remedy: str = "Give a finite number above 0.") -> None:

@@ -324,7 +324,10 @@ def main() -> None:
             _fail(message(), 2)
         # ValueError holds InfeasibleError, NotImplementedError holds UnsupportedError.
         if isinstance(error, ValueError | NotImplementedError | OSError):
-            _fail(str(error), 2)
+            from cdp_views.cli.options import in_options, options_of
+
+            options = options_of(typer.main.get_command(app), sys.argv[1:])
+            _fail(in_options(str(error), options), 2)
         raise
     sys.exit(status if isinstance(status, int) else 0)
 

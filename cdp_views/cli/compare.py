@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from cdp_views.cli.options import in_options
 from cdp_views.cli.tables import (
     column,
     doubts,
@@ -106,7 +107,7 @@ def run(request: Request) -> None:
             draws = 0
         # Without draws or Laplace noise, nothing is random and no key is needed.
         random = draws > 0 or "laplace" in request.noises
-        with warnings.catch_warnings(record=True) as caught, errors_in_words(lambda: cells, ""):
+        with warnings.catch_warnings(record=True) as caught, errors_in_words(lambda: cells):
             warnings.simplefilter("always", UserWarning)
             comparison = compare(
                 counts,
@@ -124,7 +125,7 @@ def run(request: Request) -> None:
             )
         said = [str(w.message) for w in caught if w.category is UserWarning]
         heard = tuple(f"Warning: {text}" for text in said + doubts(counts, groups))
-        notes = tuple(in_words(note, cells, "") for note in comparison.notes)
+        notes = tuple(in_options(in_words(note, cells), {}) for note in comparison.notes)
         comparison = replace(comparison, notes=heard + notes)
         if request.out is not None:
             report(0, 1, "writing files")

@@ -119,7 +119,7 @@ def run(request: Request) -> None:
         report(0, 1, "calibrating and drawing the noise")
         with (
             warnings.catch_warnings(record=True) as caught,
-            errors_in_words(lambda: cells.names, "--view "),
+            errors_in_words(lambda: cells.names),
         ):
             warnings.simplefilter("always", UserWarning)
             unit = unit_of_privacy(

@@ -131,36 +131,34 @@ def labels(table: pd.DataFrame, names: Sequence[str], option: str) -> list[str]:
     return [", ".join(row) for row in zip(*parts, strict=True)]
 
 
-def in_words(message: str, names: Sequence[str], view: str) -> str:
-    """`message` of the library in the words of this table and of the command line.
+def in_words(message: str, names: Sequence[str]) -> str:
+    """`message` of the library with cells called as this table calls them.
 
     The geometry knows cells by their index only; a group keeps its own name, whatever it is.
 
     Args:
-        message: with cells such as "cell 7", from 0, and views such as "cdp.Imaged".
+        message: with cells such as "cell 7", from 0.
         names: what each cell is called in the table, (n,).
-        view: what comes before a view's name on this command line, such as "--view ".
 
     Returns:
         The message, with the names in quotation marks.
 
     Example:
-        >>> in_words("Lower cell 1, or use cdp.Imaged.", ["Cook", "Will"], "--view ")
-        'Lower cell "Will", or use --view imaged.'
+        >>> in_words("Lower cell 1.", ["Cook", "Will"])
+        'Lower cell "Will".'
     """
-    message = re.sub(
+    return re.sub(
         r"(?<!group )\bcell (\d+)\b", lambda found: f'cell "{names[int(found[1])]}"', message
     )
-    return re.sub(r"cdp\.(Conditioned|Imaged)\b", lambda found: view + found[1].lower(), message)
 
 
 @contextmanager
-def errors_in_words(names: Callable[[], Sequence[str]], view: str) -> Iterator[None]:
+def errors_in_words(names: Callable[[], Sequence[str]]) -> Iterator[None]:
     """Refusals within are told `in_words`; `names` is called only if there is one."""
     try:
         yield
     except (ValueError, NotImplementedError) as reason:
-        raise ValueError(in_words(str(reason), names(), view)) from reason
+        raise ValueError(in_words(str(reason), names())) from reason
 
 
 def doubts(counts: np.ndarray, groups: Sequence[str]) -> list[str]:

@@ -70,7 +70,7 @@ def test_what_was_cut_short_is_resumed(command, csv, tmp_path, ledger, monkeypat
     ("given", "words"),
     [
         (["show", "gone.ledger"], "gone.ledger` is not there"),
-        (["new", "x.ledger", "--epsilon", "0"], "`epsilon` must be positive"),
+        (["new", "x.ledger", "--epsilon", "0"], "--epsilon must be positive"),
         (["new", "x.ledger"], "Missing option '--epsilon'"),
         (["show", "table.csv"], "is no ledger"),
     ],
