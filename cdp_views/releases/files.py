@@ -14,13 +14,16 @@ import pandas as pd
 
 from cdp_views.releases import geometry, metadata
 from cdp_views.releases.about import about_page
+from cdp_views.releases.alone import alone
 from cdp_views.releases.digest import RELEASED, digest
+from cdp_views.releases.earlier import as_bytes
 from cdp_views.releases.places import literal, place_new, sync_folder
 
 if TYPE_CHECKING:
     from cdp_views.releases.result import Release
 
 _CSV, _PARQUET = (".csv",), (".parquet", ".pq")
+_PATIENCE = 60  # seconds to wait for another process that saves the same release
 
 
 def metadata_path(path: str | PathLike[str]) -> Path:
@@ -72,6 +75,15 @@ def _reservation_of(target: Path) -> str | None:
 def save(release: "Release", path: str | PathLike[str], *, about: bool = True) -> None:
     """Write all files beside their place, read them back, then put them in place."""
     own = release.reservation
+    if own is None:
+        _save(release, path, about)
+        return
+    with alone(own.path, os.fspath(path), patience=_PATIENCE):
+        _save(release, path, about)
+
+
+def _save(release: "Release", path: str | PathLike[str], about: bool) -> None:
+    own = release.reservation
     target = check_target(path, reservations=() if own is None else (own.name,))
     target.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{target.name}-" if own is None else f".{target.name}-{own.name}-"
@@ -114,7 +126,7 @@ def save(release: "Release", path: str | PathLike[str], *, about: bool = True) -
 
         for stale in target.parent.glob(f"{literal(prefix)}*"):  # of tries that were killed
             shutil.rmtree(stale, ignore_errors=True)
-        Ledger(own.ledger).complete(own)
+        Ledger(own.ledger).complete(own, as_bytes(release.invariants))
 
 
 def _same(made: Path, place: Path) -> bool:

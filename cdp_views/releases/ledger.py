@@ -1,13 +1,10 @@
 """What the releases of one table have spent: written down before any output exists."""
 
+import hmac
 import json
-import os
 import sqlite3
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import Any, final
@@ -16,34 +13,13 @@ import numpy as np
 import pandas as pd
 
 from cdp_views import _checks
-from cdp_views.releases import accounts
+from cdp_views.releases import accounts, ledger_file
 from cdp_views.releases.accounts import Left, Price, Spent
 from cdp_views.releases.cost import Cost, together
-from cdp_views.releases.places import place_new, sync_folder
+from cdp_views.releases.earlier import Exact, distinct, hashes, refuse_changed, unknown
+from cdp_views.releases.ledger_file import reading, writing
 from cdp_views.releases.reservation import Reservation
 from cdp_views.releases.secret import Secret, fresh_secret
-
-VERSION = 1
-_APPLICATION = 0x63647076  # "cdpv"
-_PATIENCE = 60  # seconds to wait for another process that is spending
-_TABLES = """
-CREATE TABLE budget (epsilon REAL NOT NULL, delta REAL NOT NULL, library TEXT NOT NULL);
-CREATE TABLE columns (name TEXT PRIMARY KEY, cells INTEGER NOT NULL, sha256 TEXT NOT NULL);
-CREATE TABLE releases (
-    number INTEGER PRIMARY KEY,
-    reservation TEXT NOT NULL UNIQUE,
-    request TEXT NOT NULL,
-    reserved TEXT NOT NULL,
-    completed TEXT,
-    epsilon REAL NOT NULL,
-    delta REAL NOT NULL,
-    mu REAL,
-    unit TEXT NOT NULL,
-    unit_key TEXT NOT NULL,
-    added_totals INTEGER NOT NULL,
-    design TEXT NOT NULL
-);
-"""
 
 
 @final
@@ -54,9 +30,11 @@ class Ledger:
     composes in closed form, μ = √Σμ², all else adds up; see `accounts`. A cost is in the file
     before the noise is drawn, so a killed release is paid for; the same call on bit-identical
     input then resumes it, with the same noise and no further cost. A corrected figure is a new
-    release with its own cost. The file holds no count, no total and no noise. Two processes may use
-    it at once. The secret of an unfinished release lies beside it, `FILE.….secret`, for the owner's
-    eyes only, and is destroyed when the release is saved.
+    release with its own cost; where it changes an exact total of an earlier release it is refused
+    until `corrected` says so. The file holds no count, no total and no noise, but hashes of totals
+    (keyed with the secret until they are published). Two processes may use it at once. The secret
+    of an unfinished release lies beside it, `FILE.….secret`, for the owner's eyes only, and is
+    destroyed when the release is saved.
 
     Sizes of later releases may be chosen in view of earlier ones where all noise is Normal (the
     composition of Gaussian differential privacy is a filter) or none is (basic composition is one).
@@ -86,12 +64,13 @@ class Ledger:
     ) -> None:
         self.path = Path(path)
         self._announce = announce
-        with self._reading() as database:
+        ledger_file.bring_up_to_date(self.path)
+        with reading(self.path) as database:
             self.epsilon, self.delta = database.execute(
                 "SELECT epsilon, delta FROM budget"
             ).fetchone()
         if Reservation.all_of(self.path):
-            with self._writing() as database:
+            with writing(self.path) as database:
                 self._clean(database)
 
     @classmethod
@@ -107,29 +86,16 @@ class Ledger:
         if not 0 <= delta < 1:
             raise ValueError(f"`delta` must be at least 0 and below 1; got {delta}.")
         target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, scratch = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
-        os.close(handle)
-        try:
-            with closing(sqlite3.connect(scratch, isolation_level=None)) as database:
-                database.execute(f"PRAGMA application_id = {_APPLICATION}")
-                database.execute(f"PRAGMA user_version = {VERSION}")
-                database.executescript(_TABLES)
-                row = (float(epsilon), float(delta), _library())
-                database.execute("INSERT INTO budget VALUES (?, ?, ?)", row)
-            place_new(Path(scratch), target)
-        finally:
-            Path(scratch).unlink(missing_ok=True)
-        sync_folder(target.parent)
+        ledger_file.create(target, float(epsilon), float(delta))
         return cls(target)
 
     @property
     def entries(self) -> pd.DataFrame:
         """One row for each release, unfinished ones too: they are paid for."""
-        with self._reading() as database:
+        with reading(self.path) as database:
             rows = database.execute(
-                "SELECT number, reserved, completed, epsilon, delta, added_totals, design "
-                "FROM releases ORDER BY number"
+                "SELECT number, reserved, completed, counted, corrected, epsilon, delta, "
+                "added_totals, design FROM releases ORDER BY number"
             ).fetchall()
         told = [json.loads(row[-1]) for row in rows]
         return pd.DataFrame(
@@ -139,40 +105,45 @@ class Ledger:
                 "state": ["complete" if row[2] else "reserved" for row in rows],
                 "view": [design["view"] for design in told],
                 "noise": [design["noise"] for design in told],
-                "epsilon": [row[3] for row in rows],
-                "delta": [row[4] for row in rows],
-                "added_totals": [row[5] for row in rows],
+                "epsilon": [row[5] for row in rows],
+                "delta": [row[6] for row in rows],
+                "added_totals": [row[7] for row in rows],
+                "corrected": [row[4] for row in rows],
+                "counted": [row[3] or "" for row in rows],
             }
         )
 
     @property
     def spent(self) -> Spent:
         """(ε, δ) of all releases together, at the budget's δ where Normal noise needs one."""
-        with self._reading() as database:
+        with reading(self.path) as database:
             return accounts.spent(_prices(database), self.delta)
 
     @property
     def remaining(self) -> Left:
         """What a further release may cost; of Normal noise alone it may cost more."""
-        with self._reading() as database:
+        with reading(self.path) as database:
             return accounts.left(_prices(database), self.epsilon, self.delta)
 
     @property
     def unfinished(self) -> list[str]:
         """The reservations that are not complete, by name."""
-        with self._reading() as database:
+        with reading(self.path) as database:
             rows = database.execute("SELECT reservation FROM releases WHERE completed IS NULL")
             return [name for (name,) in rows]
 
     def open(self, request: str) -> list[Reservation]:
         """Reservations of this request that are not complete, each with its secret still there."""
-        with self._reading() as database:
-            rows = database.execute(
-                "SELECT number, reservation, design, added_totals FROM releases "
-                "WHERE request = ? AND completed IS NULL ORDER BY number",
-                (request,),
-            ).fetchall()
-            prices = _prices(database)
+        with reading(self.path) as database:
+            return self._open(database, request)
+
+    def _open(self, database: sqlite3.Connection, request: str) -> list[Reservation]:
+        rows = database.execute(
+            "SELECT number, reservation, design, added_totals, corrected FROM releases "
+            "WHERE request = ? AND completed IS NULL ORDER BY number",
+            (request,),
+        ).fetchall()
+        prices = _prices(database)
         found = [
             Reservation(
                 self.path.absolute(),
@@ -181,59 +152,95 @@ class Ledger:
                 np.asarray(json.loads(design)["scale"]),
                 added,
                 accounts.spent(prices[:number], self.delta),
+                corrected,
             )
-            for number, name, design, added in rows
+            for number, name, design, added, corrected in rows
         ]
         return [one for one in found if one.has_secret]
 
     def reserve(
-        self, cost: Cost, bind: Callable[[Secret], str], request: str
+        self,
+        cost: Cost,
+        bind: Callable[[Secret], str],
+        request: str,
+        *,
+        exact: Exact,
+        ready: Callable[[], None] | None = None,
     ) -> tuple[Reservation, Secret]:
         """Write down what a release costs, and give it a secret; refuse what exceeds the budget.
+
+        Where another process has reserved the same request on the same counts meanwhile, that
+        reservation is returned: the cost is paid once, and the noise is the same.
 
         Args:
             cost: of the release.
             bind: the secret ↦ what binds it to the counts: only keyed digests of them may lie
                 beside it.
             request: what was asked for; the same request on the same counts resumes.
+            exact: its exact totals.
+            ready: called last, while nobody else can spend; may refuse.
 
         Raises:
             ValueError: the budget does not suffice (says what is left), another table, another
-                unit of privacy, or totals under which no record could move unseen.
+                unit of privacy, totals under which no record could move unseen, or totals that
+                differ from those published before.
         """
         while True:
-            with self._reading() as database:
+            with reading(self.path) as database:
+                self._check_table(database, cost)
                 before = _designs(database)
             added = together(before, cost, self.path)
+            seen = distinct(before, exact)
             secret = fresh_secret()
             own = Reservation.fresh(
                 self.path.absolute(), len(before) + 1, cost.scale, added, Spent(np.nan, np.nan)
             )
-            with self._writing() as database:
+            with writing(self.path) as database:
                 if len(_designs(database)) != len(before):
                     continue  # another process was faster: look again
                 self._clean(database)
+                for other in self._open(database, request):
+                    kept, bound = other.read()
+                    if hmac.compare_digest(bind(kept), bound):
+                        return other, kept
                 self._check_table(database, cost)
                 self._check_unit(database, cost)
                 prices = [*_prices(database), cost.price]
                 self._check_budget(prices, cost)
+                corrected = refuse_changed(database, self.path.absolute(), exact, seen)
+                if ready is not None:
+                    ready()
                 if self._announce is not None:
-                    self._announce(self._sentence(prices, cost, added))
+                    told = _of_totals(corrected, unknown(database))
+                    self._announce(self._sentence(prices, cost, added, told))
                 # The secret first: a reservation without one could not repeat its noise.
                 own.keep(secret, bind(secret))
                 try:
                     self._insert(database, own, cost, request, added)
+                    database.execute(
+                        "UPDATE releases SET counted = ?, totals = ?, corrected = ? "
+                        "WHERE reservation = ?",
+                        (exact.counted, hashes(exact.own, secret.root), corrected, own.name),
+                    )
                 except BaseException:
                     own.destroy()
                     raise
-            return own.with_spent(accounts.spent(prices, self.delta)), secret
+            return own.known(accounts.spent(prices, self.delta), corrected), secret
 
-    def complete(self, reservation: Reservation) -> None:
-        """The output is in its place: note it, and destroy the secret."""
-        with self._writing() as database:
+    def complete(self, reservation: Reservation, totals: Iterable[bytes] | None) -> None:
+        """The output is in its place, so its exact totals are public: note it, destroy the secret.
+
+        Args:
+            reservation: of the release.
+            totals: that it publishes, as bytes; hashes of them stay in the ledger. None where
+                they are not known.
+        """
+        noted = None if totals is None else hashes(totals)
+        with writing(self.path) as database:
             database.execute(
-                "UPDATE releases SET completed = ? WHERE reservation = ? AND completed IS NULL",
-                (_now(), reservation.name),
+                "UPDATE releases SET completed = ?, totals = ? "
+                "WHERE reservation = ? AND completed IS NULL",
+                (_now(), noted, reservation.name),
             )
         reservation.destroy()
 
@@ -245,7 +252,8 @@ class Ledger:
                 "INSERT OR IGNORE INTO columns VALUES (?, ?, ?)", (name, cost.cells, seen)
             )
         database.execute(
-            "INSERT INTO releases VALUES (?, ?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO releases (number, reservation, request, reserved, epsilon, delta, mu, "
+            "unit, unit_key, added_totals, design) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 own.number,
                 own.name,
@@ -295,15 +303,14 @@ class Ledger:
             f"{cost.price.delta:g}. Nothing was spent. {way}"
         )
 
-    def _sentence(self, prices: list[Price], cost: Cost, added: int) -> str:
+    def _sentence(self, prices: list[Price], cost: Cost, added: int, told: str) -> str:
         rest = accounts.left(prices, self.epsilon, self.delta)
         later = added and len(prices) > 1
         adds = f" It adds {_totals(added)} to those published before." if later else ""
         own = f"epsilon {cost.price.epsilon:g}, delta {cost.price.delta:g}"
         return (
             f"Release {len(prices)} of this table costs {own}: a new release with its own cost, "
-            "also where it corrects a figure of an earlier one; an exact total that was corrected "
-            f"shows by how much.{adds} Afterwards "
+            f"also where it corrects a figure of an earlier one.{adds}{told} Afterwards "
             f"{_amount(rest, self.delta)} is left."
         )
 
@@ -318,49 +325,6 @@ class Ledger:
         for stale in Reservation.all_of(self.path):
             if stale.name not in needed:
                 stale.destroy()
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction that holds the write lock from its first line."""
-        with self._reading() as database:
-            database.execute("BEGIN IMMEDIATE")
-            try:
-                yield database
-            except BaseException:
-                database.execute("ROLLBACK")
-                raise
-            database.execute("COMMIT")
-
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        if not self.path.is_file():
-            raise FileNotFoundError(
-                f"`{self.path}` is not there. Create it: cdp.Ledger.create(path, epsilon=, "
-                "delta=), or cdp-views ledger new."
-            )
-        where = f"{self.path.resolve().as_uri()}?mode=rw"
-        try:
-            with closing(
-                sqlite3.connect(where, uri=True, timeout=_PATIENCE, isolation_level=None)
-            ) as database:
-                database.execute("PRAGMA synchronous = FULL")
-                self._check_version(database)
-                yield database
-        except sqlite3.OperationalError as reason:
-            raise OSError(f"`{self.path}` cannot be used now ({reason}). Try again.") from None
-        except sqlite3.DatabaseError as reason:
-            raise ValueError(f"`{self.path}` is no ledger, or is damaged ({reason}).") from None
-
-    def _check_version(self, database: sqlite3.Connection) -> None:
-        (kind,) = database.execute("PRAGMA application_id").fetchone()
-        (version,) = database.execute("PRAGMA user_version").fetchone()
-        if kind != _APPLICATION:
-            raise ValueError(f"`{self.path}` is no ledger of cdp_views. Check the path.")
-        if version != VERSION:
-            raise ValueError(
-                f"`{self.path}` is a ledger of version {version}; {_library()} reads version "
-                f"{VERSION}. Use the library that made it."
-            )
 
     def __repr__(self) -> str:
         spent = self.spent
@@ -387,13 +351,21 @@ def _amount(rest: Left, delta: float) -> str:
     return text
 
 
+def _of_totals(corrected: int, unknown: bool) -> str:
+    """What the exact totals of earlier releases have become, in words."""
+    if corrected:
+        return (
+            f" {corrected} of the exact totals published before differ by these counts: by how "
+            "much is public, and no noise covers it."
+        )
+    if unknown:
+        return " An exact total that was corrected shows by how much: no noise covers it."
+    return ""
+
+
 def _totals(count: int) -> str:
     return f"{count} exact total{'s' if count != 1 else ''}"
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _library() -> str:
-    return f"cdp_views {import_module('cdp_views').__version__}"

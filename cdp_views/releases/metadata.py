@@ -41,6 +41,7 @@ def describe(
     rounded: bool,
     printed: pd.DataFrame | None,
     zeros: np.ndarray,
+    counted: str | None = None,
 ) -> dict[str, Any]:
     """All that may be said about a release; `totals` (k,) are those published exactly."""
     promise = wording.guarantee(invariant, neighbours, epsilon=epsilon, delta=delta)
@@ -69,6 +70,8 @@ def describe(
     if rounded:
         how = "along cycles of cells" if invariant.plain_groups is None else "systematic sampling"
         stated["rounding"] = f"{how}, to whole numbers"
+    if counted is not None:
+        stated["counted"] = counted
     if zeros.size:
         stated["structural_zeros"] = zeros.tolist()
     if printed is not None:
@@ -80,7 +83,7 @@ def describe(
             "added_totals": reservation.added_totals,
             "epsilon_together": reservation.spent.epsilon,
             "delta_together": reservation.spent.delta,
-        }
+        } | ({"corrected_totals": reservation.corrected} if reservation.corrected else {})
     return stated | {"digest": {"sha256": digest(table), "metadata": digest_of_metadata(stated)}}
 
 

@@ -20,7 +20,10 @@ from cdp_views.invariants import Totals
 from cdp_views.invariants import totals as totals_of
 from cdp_views.neighbours import Relocations, relocations
 from cdp_views.releases.accounts import Price
+from cdp_views.releases.admission import checked_budget
+from cdp_views.releases.alone import alone
 from cdp_views.releases.cost import Cost
+from cdp_views.releases.earlier import Exact
 from cdp_views.releases.generator import check_generator
 from cdp_views.releases.ledger import Ledger
 from cdp_views.releases.mechanism import NOISES, NoiseName, View, check_mechanism, law
@@ -29,12 +32,19 @@ from cdp_views.releases.part import Columns, check_schemas, parts_of
 from cdp_views.releases.part_drawn import Job, bound, changed, make
 from cdp_views.releases.part_scan import Scan, require_whole_groups, scan
 from cdp_views.releases.parts_about import describe_parts
-from cdp_views.releases.parts_place import left_by_a_kill, private_ledger, put_in_place
-from cdp_views.releases.release import checked_budget
+from cdp_views.releases.parts_place import (
+    left_by_a_kill,
+    private_ledger,
+    put_in_place,
+    refuse_existing,
+    remove_unused,
+    require_unfinished,
+)
 from cdp_views.releases.released_parts import ReleasedParts, read_parts
 from cdp_views.releases.reservation import Reservation
 from cdp_views.releases.secret import Secret
 from cdp_views.releases.spread import Workers, check_workers
+from cdp_views.releases.wording import unit_of_count
 
 Progress = Callable[[int, int, str], None]
 _SAMPLED = 16  # cells of a group; the guarantee of whole noise is the same in all larger ones
@@ -56,6 +66,8 @@ def release_parts(
     accept_exact: bool = False,
     bits: Literal["threefry", "aes256"] = "threefry",
     ledger: Ledger | None = None,
+    corrected: bool = False,
+    counted: str | None = None,
     workers: int = 1,
     client: Any = None,
     progress: Progress | None = None,
@@ -89,6 +101,9 @@ def release_parts(
         bits: the generator of the noise, as in `cdp.release`.
         ledger: of this table; without one, a ledger of this release alone lies in the hidden folder
             until it is done.
+        corrected: go on where exact totals differ from those that earlier releases of the ledger
+            published: the change becomes public to the last unit.
+        counted: what was counted, such as "persons"; left out, the names of `counts`.
         workers: processes.
         client: a Dask client instead; all of its workers must see the folders and the ledger.
         progress: called with parts done, parts in all, and a word.
@@ -99,7 +114,8 @@ def release_parts(
     Raises:
         ValueError: a group in two parts, rows of the same labels, missing entries, counts that are
             not whole, an unreadable file, parts of different types, a budget that does not suffice,
-            changed counts. Each says where.
+            changed counts, other exact totals than those published before. Each says where.
+        BlockingIOError: another process makes this release now.
         FileExistsError: `out` is there: a release is never overwritten.
         UnsupportedError: real noise, whose rounding needs the whole table: `cdp.release`.
 
@@ -132,6 +148,9 @@ def release_parts(
             '"disjoint", that a person is counted in one of them only; if not, use cdp.release.'
         )
     check_workers(workers, client)
+    counted = unit_of_count(counted) or " and ".join(columns.counts)
+    if corrected and ledger is None:
+        raise ValueError("`corrected` needs `ledger`, which knows what was published before.")
     hidden = out.with_name(f".{out.name}-unfinished")
     if out.exists():
         asked = {"view": view, "noise": noise, "epsilon": epsilon, "delta": delta}
@@ -149,10 +168,10 @@ def release_parts(
             looked[name] = found
             told(len(looked), 2 * len(parts), f"read {name}")
         scans = {name: looked[name] for name in parts}
-        require_whole_groups(scans, columns.within)
+        require_whole_groups(source, columns, scans)
         sizes = _sizes(scans)
-        alone = int(sizes.get(1, 0)) * len(columns.counts)
-        _require_something_to_protect(scans, sizes, alone, columns, accept_exact)
+        single = int(sizes.get(1, 0)) * len(columns.counts)
+        _require_something_to_protect(scans, sizes, single, columns, accept_exact)
         if delta * sum(one.counts_sum for one in scans.values()) > 1:
             warnings.warn(
                 f"delta = {delta:g} is above 1 / (sum of the counts): a mechanism that publishes "
@@ -165,35 +184,49 @@ def release_parts(
         shape = _shape(scans, columns, sizes)
         digests = {name: one.counts_digest for name, one in scans.items()}
         rows = sum(one.rows for one in scans.values())
+        totals = np.sum([one.totals for one in scans.values()], axis=0, dtype=np.uint64)
+        exact = _exact(totals.astype("<u8").tobytes(), counted, corrected)
         del scans, looked
-        asked = [LIBRARY, view, noise, epsilon, delta, records, columns, shape, parts, bits]
+        asked = [
+            LIBRARY, view, noise, epsilon, delta, records, columns, shape, parts, bits, counted,
+        ]  # fmt: skip
         request = sha256(json.dumps(asked).encode()).hexdigest()
 
         def bind(secret: Secret) -> str:
             return json.dumps({n: bound(secret, request, n, d) for n, d in digests.items()})
 
-        own = private_ledger(hidden, request, epsilon, delta) if ledger is None else ledger
-        reservation = _resumed(own, request, bind, source)
-        if reservation is None:
-            reservation = _reserved(
-                own, bind, request, (view, noise, epsilon, delta), sample, unit, shape, accept_exact
-            )
-        scale = float(reservation.scale)
-        job = Job(
-            str(source), str(hidden / reservation.name), columns, view, noise, scale, request,
-            str(own.path.absolute()), reservation.name, bits,
-        )  # fmt: skip
-        made: dict[str, Any] = {}
-        for name, (_, record) in crew.each(partial(make, job), parts):
-            made[name] = record
-            told(len(parts) + len(made), 2 * len(parts), f"wrote {name}")
-        about = describe_parts(
-            job, epsilon, delta, sample, unit, reservation if ledger is not None else None,
-            {name: made[name] for name in parts}, shape, rows * len(columns.counts), alone,
-        )  # fmt: skip
-        put_in_place(Path(job.scratch) / "parts", out, about)
-        own.complete(reservation)
-        shutil.rmtree(hidden, ignore_errors=True)
+        try:
+            own = private_ledger(hidden, request, epsilon, delta) if ledger is None else ledger
+            reservation = _resumed(own, request, bind, source)
+            if reservation is None:
+                design = view, noise, epsilon, delta
+                cost = _cost(design, sample, unit, shape, accept_exact)
+                reservation, _ = own.reserve(
+                    cost, bind, request, exact=exact, ready=partial(refuse_existing, out)
+                )
+        except OSError:  # another process has made the same release meanwhile?
+            if ledger is None:
+                remove_unused(hidden)
+            refuse_existing(out)
+            raise
+        with alone(reservation.path, str(out), patience=0):
+            require_unfinished(reservation, out)
+            job = Job(
+                str(source), str(hidden / reservation.name), columns, view, noise,
+                float(reservation.scale), request, str(own.path.absolute()), reservation.name, bits,
+            )  # fmt: skip
+            made: dict[str, Any] = {}
+            for name, (_, record) in crew.each(partial(make, job), parts):
+                made[name] = record
+                told(len(parts) + len(made), 2 * len(parts), f"wrote {name}")
+            about = describe_parts(
+                job, epsilon, delta, sample, unit, reservation if ledger is not None else None,
+                {name: made[name] for name in parts}, shape, rows * len(columns.counts), single,
+                counted, exact.own[0].hex(),
+            )  # fmt: skip
+            put_in_place(Path(job.scratch) / "parts", out, about)
+            own.complete(reservation, exact.own)
+            shutil.rmtree(hidden, ignore_errors=True)
     return read_parts(out)
 
 
@@ -274,16 +307,18 @@ def _resumed(
     return None
 
 
-def _reserved(
-    ledger: Ledger,
-    bind: Callable[[Secret], str],
-    request: str,
+def _exact(totals: bytes, counted: str, corrected: bool) -> Exact:
+    """All exact totals as one: other groups than those of earlier releases are refused anyway."""
+    return Exact(counted, lambda _: [totals], [totals], corrected)
+
+
+def _cost(
     design: tuple[Any, Any, float, float],
     sample: Totals,
     unit: Relocations,
     shape: dict[str, Any],
     accept_exact: bool,
-) -> Reservation:
+) -> Cost:
     view, noise, epsilon, delta = design
     with jax.enable_x64(True):
         scale = calibrate(
@@ -292,8 +327,7 @@ def _reserved(
             epsilon=epsilon,
             delta=delta,
         )
-    cost = Cost(
+    return Cost(
         Price(epsilon, delta, None), unit, sample, shape["labels"], view, noise,
         np.asarray(scale), accept_exact, {key: shape[key] for key in ("cells", "totals", "sha256")},
     )  # fmt: skip
-    return ledger.reserve(cost, bind, request)[0]

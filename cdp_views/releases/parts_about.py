@@ -23,6 +23,8 @@ def describe_parts(
     shape: dict[str, Any],
     cells: int,
     alone: int,
+    counted: str,
+    totals: str,
 ) -> dict[str, Any]:
     """All that may be said about the release, a few lines a part."""
     promise = wording.guarantee(sample, unit, epsilon=epsilon, delta=delta)
@@ -43,10 +45,12 @@ def describe_parts(
         "neighbours": wording.stated(unit),
         "guarantee": promise + (wording.with_others(listed) if listed is not None else ""),
         "caveat": wording.caveat(1.0, whole=True, generator=GENERATORS[job.bits].NAME),
+        "counted": counted,
         "columns": {key: list(value) for key, value in job.columns._asdict().items()},
         "cells": cells,
         "groups": shape["totals"],
         "geometry": shape["sha256"],
+        "totals_fingerprint": totals,
         "determined": alone,
         "reservation": job.reservation,
         "parts": parts,
@@ -57,5 +61,5 @@ def describe_parts(
             "added_totals": listed.added_totals,
             "epsilon_together": listed.spent.epsilon,
             "delta_together": listed.spent.delta,
-        }
+        } | ({"corrected_totals": listed.corrected} if listed.corrected else {})
     return stated | {"digest": {"metadata": digest_of_metadata(stated)}}

@@ -5,14 +5,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from cdp_views.releases.accounts import Spent
+from cdp_views.releases.alone import alone
 from cdp_views.releases.ledger import Ledger
 from cdp_views.releases.metadata import dump
 from cdp_views.releases.places import sync_file, sync_folder
 from cdp_views.releases.released_parts import ABOUT, ReleasedParts, read_parts
 from cdp_views.releases.reservation import Reservation
+
+_PATIENCE = 10  # seconds, for another process to take its last step
 
 
 def private_ledger(hidden: Path, request: str, epsilon: float, delta: float) -> Ledger:
@@ -22,7 +22,10 @@ def private_ledger(hidden: Path, request: str, epsilon: float, delta: float) -> 
         shutil.rmtree(hidden)  # of a release that is done: a kill came before this
     if not path.exists():
         hidden.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return Ledger.create(path, epsilon=epsilon, delta=delta)
+        try:
+            return Ledger.create(path, epsilon=epsilon, delta=delta)
+        except FileExistsError:
+            pass  # another process began the same release a moment ago
     ledger = Ledger(path)
     if len(ledger.unfinished) != len(ledger.open(request)):
         raise ValueError(
@@ -41,10 +44,34 @@ def put_in_place(made: Path, out: Path, about: dict[str, Any]) -> None:
     sync_file(text)
     sync_folder(made)
     out.parent.mkdir(parents=True, exist_ok=True)
-    if out.exists():
-        raise FileExistsError(f"`{out}` is there already, and a release is never overwritten.")
+    refuse_existing(out)
     os.rename(made, out)
     sync_folder(out.parent)
+
+
+def refuse_existing(out: Path) -> None:
+    """A release is never overwritten."""
+    if out.exists():
+        raise FileExistsError(
+            f"`{out}` is there already, and a release is never overwritten. Name another folder."
+        )
+
+
+def require_unfinished(reservation: Reservation, out: Path) -> None:
+    """Refuse to go on with what another process has finished since it was looked up."""
+    if not reservation.has_secret:
+        refuse_existing(out)
+        raise BlockingIOError(
+            f"Another process has made this release meanwhile, in another place than `{out}`. "
+            "The same call again makes a new one, with its own noise and its own cost."
+        )
+
+
+def remove_unused(hidden: Path) -> None:
+    """Remove a private ledger that nothing was spent in."""
+    path = hidden / "ledger"
+    if path.exists() and not len(Ledger(path).entries):
+        shutil.rmtree(hidden, ignore_errors=True)
 
 
 def left_by_a_kill(
@@ -56,14 +83,15 @@ def left_by_a_kill(
     found = Ledger(hidden / "ledger") if ledger is None and hidden.exists() else ledger
     try:
         told = read_parts(out).metadata
+        totals = told.get("totals_fingerprint")
         name = told["reservation"] if asked.items() <= told.items() else None
     except (OSError, ValueError):
-        name = None
+        name = totals = None
     if found is None or name not in found.unfinished:
-        raise FileExistsError(
-            f"`{out}` is there already, and a release is never overwritten. Name another folder."
-        )
-    nothing = Spent(np.nan, np.nan)
-    found.complete(Reservation(found.path.absolute(), 0, str(name), np.zeros(()), 0, nothing))
+        refuse_existing(out)
+    assert found is not None
+    own = Reservation.named(found.path.absolute(), str(name))
+    with alone(own.path, str(out), patience=_PATIENCE):
+        found.complete(own, None if totals is None else [bytes.fromhex(totals)])
     shutil.rmtree(hidden, ignore_errors=True)
     return read_parts(out)

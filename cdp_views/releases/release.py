@@ -12,16 +12,25 @@ import numpy as np
 import pandas as pd
 
 from cdp_views import _checks
-from cdp_views._counts import as_counts, tells_counts
+from cdp_views._counts import as_counts
 from cdp_views.calibration import calibrate
 from cdp_views.invariants import Invariant
 from cdp_views.neighbours import Neighbours, Relocations
 from cdp_views.releases import metadata, threefry
+from cdp_views.releases.admission import (
+    by_default,
+    checked_budget,
+    pattern_of,
+    refuse_determined,
+    refuse_unprotected,
+    structural_zeros_of,
+)
 from cdp_views.releases.cells import cell_ids
 from cdp_views.releases.closing import add_noise, step_of, totals_of
 from cdp_views.releases.cost import Cost, structure, unit_key
 from cdp_views.releases.digest import RELEASED
 from cdp_views.releases.drawing import draw
+from cdp_views.releases.earlier import Exact
 from cdp_views.releases.generator import check_generator
 from cdp_views.releases.labels import digest_of_columns, label_columns, own_columns
 from cdp_views.releases.ledger import Ledger
@@ -30,10 +39,7 @@ from cdp_views.releases.reservation import Reservation
 from cdp_views.releases.result import Release
 from cdp_views.releases.rounding import for_print, require_roundable, round_whole
 from cdp_views.releases.secret import Secret, fresh_secret
-from cdp_views.releases.wording import untouched
-from cdp_views.releases.zeros import as_mask
-
-_SHOWN = 20
+from cdp_views.releases.wording import unit_of_count, untouched
 
 
 def release(
@@ -52,6 +58,8 @@ def release(
     output: Literal["drawn", "whole"] = "drawn",
     publishable: bool = False,
     ledger: Ledger | None = None,
+    corrected: bool = False,
+    counted: str | None = None,
     bits: Literal["threefry", "aes256"] = "threefry",
 ) -> Release:
     """Publish y = q + X: the noise is the least that keeps the budget, every total stays exact.
@@ -88,6 +96,10 @@ def release(
         publishable: make a second table for print, `release.publishable`: nonnegative, whole, with
             the same totals, and biased where it cuts at 0. Analyse the release itself.
         ledger: of this table; refuses what exceeds its budget, and resumes what was cut short.
+        corrected: go on where exact totals differ from those that earlier releases of the ledger
+            published: the change becomes public to the last unit.
+        counted: what was counted, such as "persons", for the metadata and the page; left out, the
+            name of `counts`, where it is a series with one.
         bits: the generator of the noise: "threefry" (fast, well tested, not cryptographic), or
             "aes256" (cryptographic, extra `secure`); the metadata name it.
 
@@ -96,7 +108,7 @@ def release(
 
     Raises:
         ValueError: counts, budget, scales or names that make no sense; determined cells; a ledger
-            of another table, or whose budget does not suffice.
+            of another table, whose budget does not suffice, or that knows other exact totals.
         InfeasibleError: scales that the max-entropy view cannot keep.
         UnsupportedError: a view and noise without a proved guarantee.
 
@@ -123,9 +135,12 @@ def release(
         raise TypeError(
             f"`invariant` must come from cdp.totals or cdp.linear; got {type(invariant).__name__}."
         )
+    counted = unit_of_count(counted, counts)
     counts = as_counts(counts, invariant.n)
+    if corrected and ledger is None:
+        raise ValueError("`corrected` needs `ledger`, which knows what was published before.")
     _checks.choice("output", output, ("drawn", "whole"))
-    noise = _by_default(counts, delta) if noise is None else noise
+    noise = by_default(counts, delta) if noise is None else noise
     check_mechanism(view, noise)
     check_generator(bits, view, noise, invariant)
     epsilon, delta = checked_budget(epsilon, delta, noise)
@@ -145,13 +160,13 @@ def release(
             f"`counts` must be whole with {noise} noise; at least one is not. "
             'Use noise="normal" or "laplace".'
         )
-    pattern = _pattern(scales, counts)
+    pattern = pattern_of(scales, counts)
     labels = label_columns(names, invariant)
-    known = _structural(zeros, counts, invariant)
+    known = structural_zeros_of(zeros, counts, invariant)
     if not accept_exact:
-        _refuse_determined(np.asarray(invariant.determined, dtype=bool) & ~known, labels)
+        refuse_determined(np.asarray(invariant.determined, dtype=bool) & ~known, labels)
         if same_cells and isinstance(neighbours, Relocations):
-            _refuse_unprotected(untouched(invariant, neighbours), labels)
+            refuse_unprotected(untouched(invariant, neighbours), labels)
     if delta * counts.sum() > 1:
         warnings.warn(
             f"delta = {delta:g} is above 1 / (sum of the counts): a mechanism that publishes one "
@@ -175,6 +190,7 @@ def release(
         output,
         publishable,
         bits,
+        counted,
     )
     reservation, secret = _resumed(ledger, request, counts)
     if reservation is not None:
@@ -196,7 +212,10 @@ def release(
                 accept_exact=accept_exact,
             )
             reservation, secret = ledger.reserve(
-                cost, lambda secret: secret.digest(counts, request), request
+                cost,
+                lambda secret: secret.digest(counts, request),
+                request,
+                exact=Exact.of(counts, invariant, counted=counted, corrected=corrected),
             )
     secret = replace(fresh_secret() if secret is None else secret, bits=bits)
     ids = cell_ids(labels)
@@ -229,6 +248,7 @@ def release(
         rounded=rounded,
         printed=printed,
         zeros=np.flatnonzero(known),
+        counted=counted,
     )
     made = Release(table, about, invariant, reservation, printed)
     made.verify()
@@ -266,6 +286,7 @@ def _request(
     output: str,
     publishable: bool,
     bits: str,
+    counted: str | None,
 ) -> str:
     """What was asked for, as a digest: the same request on the same counts can be resumed."""
     told = {
@@ -281,6 +302,7 @@ def _request(
         "output": output,
         "publishable": publishable,
         "bits": bits,
+        "counted": counted,
     }
     return sha256(json.dumps(told).encode()).hexdigest()
 
@@ -305,94 +327,3 @@ def _resumed(
             stacklevel=3,
         )
     return None, None
-
-
-def checked_budget(epsilon: float, delta: float, noise: str) -> tuple[float, float]:
-    """Both as numbers, refused where they make no sense for this noise."""
-    for name, value in (("epsilon", epsilon), ("delta", delta)):
-        if isinstance(value, bool | str) or np.ndim(value) != 0:
-            raise ValueError(f"`{name}` must be one number; got {type(value).__name__}.")
-    _checks.positive("epsilon", epsilon)
-    if NOISES[noise].pure:
-        if delta != 0:
-            raise ValueError(
-                f"`delta` must be 0 with {noise} noise, whose guarantee is pure; got {delta}."
-            )
-    elif not 0 < delta < 1:
-        raise ValueError(
-            f"`delta` must lie strictly between 0 and 1; got {delta}. "
-            "Take it well below 1 over the number of records."
-        )
-    return float(epsilon), float(delta)
-
-
-def _pattern(scales: Any, counts: np.ndarray) -> np.ndarray:
-    """Relative scales of mean 1, (n,), or () where all are equal."""
-    if scales is None:
-        return np.asarray(1.0)
-    try:
-        pattern = np.asarray(scales, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError("`scales` must be numbers; got an entry that is not.") from None
-    if pattern.shape != counts.shape:
-        raise ValueError(
-            f"`scales` must have shape {counts.shape}, one for each cell; got {pattern.shape}."
-        )
-    _checks.positive("scales", pattern, "A scale of 0 would publish that cell.")
-    if tells_counts(pattern, counts):
-        raise ValueError(
-            "`scales` must not be taken from the counts: the scales of a release are published, "
-            "and so would the counts be. Use a published column, such as last year's totals."
-        )
-    return pattern / pattern.mean()
-
-
-def _by_default(counts: np.ndarray, delta: Any) -> NoiseName:
-    """Whole noise for whole counts."""
-    if not np.array_equal(counts, np.rint(counts)):
-        raise ValueError(
-            '`noise` must be chosen, as the counts are not whole. Use noise="normal" or "laplace".'
-        )
-    return "discrete-laplace" if np.ndim(delta) == 0 and delta == 0 else "discrete-normal"
-
-
-def _structural(zeros: Any, counts: np.ndarray, invariant: Invariant) -> np.ndarray:
-    """Which cells are structural zeros (n,), refused unless the invariant says so, and they are."""
-    known = as_mask(zeros, invariant.n)
-    if np.any(known & ~np.asarray(invariant.determined, dtype=bool)):
-        raise ValueError(
-            "`zeros` must be among what the invariant keeps exact. Build it, and the unit of "
-            "privacy from it: inv = cdp.structural_zeros(inv, zeros)."
-        )
-    wrong = np.flatnonzero(known & (counts != 0))
-    if wrong.size:
-        raise ValueError(
-            f"`zeros` are cells that are 0 whatever the data; {wrong.size} of them are not, first "
-            f"at index {wrong[0]}. Correct the list or the table."
-        )
-    return known
-
-
-def _refuse_determined(exact: np.ndarray, labels: dict[str, list[str]]) -> None:
-    if exact.any():
-        raise ValueError(
-            f"The totals alone determine {np.count_nonzero(exact)} of {exact.size} cells, which "
-            f"would be published exactly: {_named(exact, labels)}. Use coarser groups, or accept "
-            "it (accept_exact=True)."
-        )
-
-
-def _refuse_unprotected(alone: np.ndarray, labels: dict[str, list[str]]) -> None:
-    if alone.any():
-        raise ValueError(
-            f"The unit of privacy changes {np.count_nonzero(alone)} of {alone.size} cells in no "
-            f"case, so that they get noise and no guarantee: {_named(alone, labels)}. Give them a "
-            "weight that another cell of their group has, state differences(V) that change them, "
-            "or accept it (accept_exact=True)."
-        )
-
-
-def _named(chosen: np.ndarray, labels: dict[str, list[str]]) -> str:
-    at, columns = np.flatnonzero(chosen), list(labels.values())
-    shown = [" / ".join(column[i] for column in columns) or str(i) for i in at[:_SHOWN]]
-    return ", ".join(shown) + (f" and {at.size - _SHOWN} more" if at.size > _SHOWN else "")

@@ -28,6 +28,7 @@ class Reservation:
         scale: of the noise that is paid for.
         added_totals: exact totals that no earlier release had published.
         spent: of all releases up to this one together.
+        corrected: exact totals of earlier releases that are others by now.
     """
 
     ledger: Path
@@ -36,6 +37,7 @@ class Reservation:
     scale: np.ndarray
     added_totals: int
     spent: Spent
+    corrected: int = 0
 
     @classmethod
     def fresh(
@@ -45,15 +47,20 @@ class Reservation:
         return cls(ledger, number, secrets.token_hex(16), scale, added_totals, spent)
 
     @classmethod
+    def named(cls, ledger: Path, name: str) -> Self:
+        """The place of one, by its name alone."""
+        return cls(ledger, 0, name, np.zeros(()), 0, Spent(np.nan, np.nan))
+
+    @classmethod
     def all_of(cls, ledger: Path) -> list[Self]:
         """Those whose secrets lie beside the ledger."""
         found = ledger.parent.glob(f"{literal(ledger.name)}.*.secret")
         names = [path.name.removesuffix(".secret").rpartition(".")[2] for path in found]
-        return [cls(ledger, 0, name, np.zeros(()), 0, Spent(0.0, 0.0)) for name in names]
+        return [cls.named(ledger, name) for name in names]
 
-    def with_spent(self, spent: Spent) -> Self:
-        """The same, with what all releases cost together."""
-        return replace(self, spent=spent)
+    def known(self, spent: Spent, corrected: int) -> Self:
+        """The same, with what all releases cost together and what was corrected."""
+        return replace(self, spent=spent, corrected=corrected)
 
     @property
     def path(self) -> Path:

@@ -17,6 +17,30 @@ FOR_PRINT = (
 )
 
 
+_LONGEST = 200  # letters of what was counted
+
+
+def unit_of_count(counted: Any, counts: Any = None) -> str | None:
+    """What was counted, in words: as it is given, or the name of a series of counts, if it has one.
+
+    Raises:
+        ValueError: no text, or more than a line.
+    """
+    if counted is None:
+        name = getattr(counts, "name", None)
+        return name if isinstance(name, str) and _is_line(name) else None
+    if not isinstance(counted, str) or not _is_line(counted):
+        raise ValueError(
+            f"`counted` must be a few words on one line, at most {_LONGEST} letters, such as "
+            f'"persons"; got {str(counted)[:60]!r}.'
+        )
+    return counted
+
+
+def _is_line(text: str) -> bool:
+    return bool(text.strip()) and text.isprintable() and len(text) <= _LONGEST
+
+
 def guarantee(invariant: Invariant, neighbours: Neighbours, *, epsilon: float, delta: float) -> str:
     """The guarantee, what it is relative to, and of which cells it does not speak."""
     budget = f"epsilon = {epsilon:.15g}"
@@ -58,6 +82,11 @@ def with_others(reservation: Reservation) -> str:
         text += (
             f" This one adds {added} exact total{'s' if added != 1 else ''} to those before, which "
             "narrows what the earlier releases protect as well."
+        )
+    if reservation.corrected:
+        text += (
+            f" Since then {reservation.corrected} exact totals of one of them were changed: by how "
+            "much is public to the last unit, and no noise covers it."
         )
     return text
 

@@ -18,6 +18,7 @@ import cdp_views as cdp
 from cdp_views.releases import accounts
 from cdp_views.releases.accounts import Price
 from cdp_views.releases.cost import Cost
+from cdp_views.releases.earlier import Exact
 
 from .conftest import COUNTS, GROUPS
 
@@ -216,7 +217,7 @@ def test_what_is_no_ledger_of_this_version(ledger, tmp_path):
     with closing(sqlite3.connect(ledger.path)) as database:
         database.execute("PRAGMA user_version = 7")
     with pytest.raises(
-        ValueError, match=r"is a ledger of version 7; cdp_views \S+ reads version 1"
+        ValueError, match=r"is a ledger of version 7; cdp_views \S+ reads .* to 2\."
     ):
         cdp.Ledger(ledger.path)
     for bad in ({"epsilon": 0}, {"epsilon": 1, "delta": 1}, {"epsilon": np.nan}):
@@ -236,6 +237,10 @@ def test_the_ledger_holds_nothing_confidential(make, ledger):
     assert set(told) == {"version", "secret", "input"}
 
 
+def exact_of(inv):
+    return Exact.of(COUNTS.astype(float), inv, counted=None, corrected=False)
+
+
 def cost_of(inv):
     scale = np.asarray(2.0)
     return Cost.of(
@@ -248,17 +253,23 @@ def test_of_many_that_race_for_the_last_budget_one_wins(inv, ledger):
     cost, won, lost = cost_of(inv), [], []
     ready = threading.Barrier(8)
 
-    def spend():
+    def spend(request):
         own = cdp.Ledger(ledger.path)  # a connection of its own: SQLite's locks are between them
+        exact = exact_of(inv)
         ready.wait()
         try:
             won.append(
-                own.reserve(cost, lambda secret: secret.digest(COUNTS.astype(float), "r"), "r")
+                own.reserve(
+                    cost,
+                    lambda secret: secret.digest(COUNTS.astype(float), request),
+                    request,
+                    exact=exact,
+                )
             )
         except ValueError as reason:
             lost.append(str(reason))
 
-    threads = [threading.Thread(target=spend) for _ in range(8)]
+    threads = [threading.Thread(target=spend, args=(f"r{i}",)) for i in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -271,13 +282,16 @@ def test_of_many_that_race_for_the_last_budget_one_wins(inv, ledger):
 RACE = """
 import sys, numpy as np, cdp_views as cdp
 from cdp_views.releases.cost import Cost
+from cdp_views.releases.earlier import Exact
 ledger, inv = cdp.Ledger(sys.argv[1]), cdp.totals(["x"] * 4 + ["y"] * 4)
 cost = Cost.of("conditioned", "discrete-laplace", np.asarray(2.0), inv, cdp.relocations(inv),
                epsilon=1.0, delta=0.0, columns={"cell": "0"})
+exact, request = Exact.of(np.arange(8.0), inv, counted=None, corrected=False), sys.argv[2]
 print("ready", flush=True)
 sys.stdin.readline()
 try:
-    ledger.reserve(cost, lambda secret: secret.digest(np.arange(8.0), "r"), "r")
+    ledger.reserve(cost, lambda secret: secret.digest(np.arange(8.0), request), request,
+                   exact=exact)
     print("won")
 except ValueError:
     print("lost")
@@ -288,10 +302,10 @@ except ValueError:
 def test_of_two_processes_that_race_one_wins(ledger):
     pair = [
         subprocess.Popen(
-            [sys.executable, "-c", RACE, str(ledger.path)],
+            [sys.executable, "-c", RACE, str(ledger.path), str(i)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )
-        for _ in range(2)
+        for i in range(2)
     ]  # fmt: skip
     for one in pair:
         assert one.stdout.readline() == "ready\n"
