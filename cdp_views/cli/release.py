@@ -53,6 +53,8 @@ class Request:
     ledger: Path | None
     out: Path
     workers: int = 1
+    counted: str | None = None
+    corrected: bool = False
 
 
 def run(request: Request) -> None:
@@ -94,6 +96,7 @@ def run(request: Request) -> None:
         spoken: list[str] = []
 
         def announce(sentence: str) -> None:
+            check_target(request.out)  # another process may have made it: nothing is spent then
             spoken.append(sentence)
             say(sentence)
 
@@ -153,6 +156,8 @@ def run(request: Request) -> None:
                 output="whole" if request.whole else "drawn",
                 publishable=request.publishable,
                 ledger=ledger,
+                corrected=request.corrected,
+                counted=request.counted or " and ".join(request.counts),
                 bits=request.bits,  # pyright: ignore[reportArgumentType]
             )
         if ledger is not None and not spoken:

@@ -121,6 +121,20 @@ def release(
         Path | None,
         typer.Option(metavar="FILE", help="Ledger of this table: refuses what exceeds its budget."),
     ] = None,
+    corrected: Annotated[
+        bool,
+        typer.Option(
+            "--corrected",
+            help="Go on where exact totals differ from those published before: by how much is "
+            "public then.",
+        ),
+    ] = False,
+    counted: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORDS", help="What was counted, such as persons; left out: the column's name."
+        ),
+    ] = None,
     workers: Annotated[
         int, typer.Option(metavar="N", help="Processes, for a folder of parts; the same bits.")
     ] = 1,
@@ -152,5 +166,7 @@ def release(
             ledger=ledger,
             out=out,
             workers=workers,
+            counted=counted,
+            corrected=corrected,
         )
     )

@@ -45,6 +45,8 @@ def run_parts(request: Request) -> None:
                 accept_exact=request.accept_exact,
                 bits=request.bits,  # pyright: ignore[reportArgumentType]
                 ledger=ledger,
+                corrected=request.corrected,
+                counted=request.counted,
                 workers=request.workers,
                 progress=report,
             )

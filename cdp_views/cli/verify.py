@@ -10,8 +10,9 @@ def run(path: Path) -> bool:
     made = read_parts(path) if path.is_dir() else read_release(path)
     told = made.metadata
     delta = f", delta {told['delta']:g}" if told["delta"] else ""
+    what = f"counts of {told['counted']}, " if "counted" in told else ""
     print(
-        f"{path}: {told['view']} view of {told['noise']} noise, epsilon {told['epsilon']:g}{delta}"
+        f"{path}: {what}{told['view']} view of {told['noise']} noise, epsilon {told['epsilon']:g}{delta}"
     )
     passed = True
     for check in made.checks():  # of parts: one after the other, as they are read

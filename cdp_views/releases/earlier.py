@@ -74,17 +74,23 @@ def distinct(designs: Iterable[dict[str, Any]], exact: Exact) -> dict[str, list[
 
 
 def refuse_changed(
-    database: sqlite3.Connection, ledger: Path, exact: Exact, seen: dict[str, list[bytes]]
+    database: sqlite3.Connection,
+    ledger: Path,
+    exact: Exact,
+    own: dict[str, Any],
+    seen: dict[str, list[bytes]],
 ) -> int:
     """How many totals of earlier releases differ for these counts; refused unless that is said.
 
-    Whether the new release publishes the same totals, finer or coarser ones: where those before
+    The newest release of each kind of totals counts. Where that of its own kind has the same ones,
+    a release shows nothing new. Else all are compared, whether finer or coarser: where they
     differ, the counts were changed, and exact totals show by how much.
 
     Args:
         database: of the ledger, in a transaction.
         ledger: its path.
         exact: of the new release.
+        own: its invariant, as the ledger keeps it.
         seen: what `distinct` found.
 
     Raises:
@@ -94,24 +100,26 @@ def refuse_changed(
         "SELECT number, reservation, completed, counted, design, totals FROM releases "
         "WHERE totals IS NOT NULL ORDER BY number"
     ).fetchall()
-    most, first = 0, None
+    newest: dict[str, tuple[int, int, int, bool]] = {}
     for number, name, completed, counted, design, totals in rows:
         if exact.counted is not None and counted is not None and counted != exact.counted:
             continue
         key = b""
         if completed is None:
-            own = Reservation.named(ledger, name)
-            if not own.has_secret:
+            reserved = Reservation.named(ledger, name)
+            if not reserved.has_secret:
                 continue  # given up: it was not saved, and cannot be
-            key = own.read()[0].root
-        now = json.loads(hashes(seen[json.dumps(json.loads(design)["invariant"])], key))
-        then = json.loads(totals)
+            key = reserved.read()[0].root
+        kind = json.dumps(json.loads(design)["invariant"])
+        now, then = json.loads(hashes(seen[kind], key)), json.loads(totals)
         changed = sum(a != b for a, b in zip(now, then, strict=True))
-        if changed and first is None:
-            first = number, changed, len(then), completed
-        most = max(most, changed)
-    if first is not None and not exact.corrected:
-        number, changed, of, completed = first
+        newest[kind] = number, changed, len(then), completed is not None
+    mine = newest.get(json.dumps(own))
+    found = [one for one in newest.values() if one[1]]
+    if not found or (mine is not None and mine[1] == 0):
+        return 0
+    if not exact.corrected:
+        number, changed, of, completed = mine or found[0]
         done = "published" if completed else "is about to publish"
         raise ValueError(
             f"`{ledger}`: {changed} of the {of} exact totals that release {number} {done} are "
@@ -119,7 +127,7 @@ def refuse_changed(
             "covers it. Where a figure was corrected, say so (corrected=True, --corrected); where "
             "something else was counted, say what (counted=, --counted). Nothing was spent."
         )
-    return most
+    return max(changed for _, changed, _, _ in found)
 
 
 def unknown(database: sqlite3.Connection) -> bool:

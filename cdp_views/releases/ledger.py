@@ -207,7 +207,9 @@ class Ledger:
                 self._check_unit(database, cost)
                 prices = [*_prices(database), cost.price]
                 self._check_budget(prices, cost)
-                corrected = refuse_changed(database, self.path.absolute(), exact, seen)
+                corrected = refuse_changed(
+                    database, self.path.absolute(), exact, cost.design["invariant"], seen
+                )
                 if ready is not None:
                     ready()
                 if self._announce is not None:
