@@ -21,6 +21,7 @@ _NODES = 33  # of their integral beyond
 
 
 @jax.custom_jvp
+@jax.jit
 def log_power_bessel(order: Any, x: Any) -> Array:
     """log x^ν K_ν(x) for ν = 0, ½, 1, 3/2, … and x ≥ 0, elementwise; +inf at ν = x = 0.
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -60,12 +61,7 @@ class AffineSubspace(constraints.Constraint):
         x = jnp.asarray(x)
         if not jnp.issubdtype(x.dtype, jnp.floating):
             x = x.astype(jnp.result_type(float))
-        # yes or no has no slope: nothing of this is kept for a backward pass
-        x, origin = lax.stop_gradient((x, jnp.asarray(self.origin, x.dtype)))
-        slack, size = self.invariant.residual(x, origin)
-        kept = slack <= 8 * jnp.finfo(x.dtype).eps * size
-        # a sum of zeros, or NaN: three times as fast as all(isfinite(x))
-        return jnp.all(kept, axis=-1) & jnp.isfinite(jnp.sum(x - x, axis=-1))
+        return _keeps(self.invariant, x, jnp.asarray(self.origin, x.dtype))
 
     def feasible_like(self, prototype: Any) -> Array:
         dtype = jnp.result_type(prototype, float)
@@ -82,6 +78,16 @@ class AffineSubspace(constraints.Constraint):
 
     def __repr__(self) -> str:
         return f"AffineSubspace(n={self.invariant.n}, rank={self.invariant.rank})"
+
+
+@jax.jit
+def _keeps(invariant: Invariant, x: Array, origin: Array) -> Array:
+    # yes or no has no slope: nothing of this is kept for a backward pass
+    x, origin = lax.stop_gradient((x, origin))
+    slack, size = invariant.residual(x, origin)
+    kept = slack <= 8 * jnp.finfo(x.dtype).eps * size
+    # a sum of zeros, or NaN: three times as fast as all(isfinite(x))
+    return jnp.all(kept, axis=-1) & jnp.isfinite(jnp.sum(x - x, axis=-1))
 
 
 class AffineTransform(Transform):

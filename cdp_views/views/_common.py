@@ -9,6 +9,7 @@ import numpy as np
 from jax import Array
 
 from cdp_views import _checks
+from cdp_views._segments import once
 from cdp_views.support import AffineSubspace
 from cdp_views.views._base import Kind
 from cdp_views.views._estimate import Estimate, entropy_of_draws
@@ -138,6 +139,12 @@ def _with_slopes_where(inside: Array, noise: Array) -> Array:
 @_with_slopes_where.defjvp
 def _(primals: Any, tangents: Any) -> tuple[Array, Array]:
     return _with_slopes_where(*primals), _where(primals[0], tangents[1])
+
+
+@jax.jit  # run eagerly, every operation would be compiled by itself
+def coloured(law: Any, u: Array) -> Array:
+    """A draw of the law from independent standard normals u (…, n)."""
+    return law.colour(once(u))
 
 
 def proper(scale: Any) -> Any:

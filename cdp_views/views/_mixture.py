@@ -1,5 +1,6 @@
 """Views of Laplace noise that are drawn by way of random scales: what two of them share."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -160,8 +161,18 @@ def laplace_loss_draws(
     inner = np.where(labels[cells] == groups.rank, -1, inner)
     weights = None if groups.weights is None else np.asarray(groups.weights)[cells]
     part = view.on_cells(Totals.of(inner, None, weights), scale[cells], cells)
-    x = jax.jit(lambda key: part.sample_noise(key, (draws,)))(key)
-    density = jax.jit(lambda x, v: part._log_density(x + v))
-    here = np.asarray(density(x, float64(np.zeros(cells.size))))
+    x = _drawn(part, key, draws)
+    here = np.asarray(_density(part, x, float64(np.zeros(cells.size))))
     moved = np.asarray(differences[:, cells].toarray())
-    return np.stack([here - np.asarray(density(x, float64(v))) for v in moved])
+    return np.stack([here - np.asarray(_density(part, x, float64(v))) for v in moved])
+
+
+# views of one kind and shape share what is compiled, whatever their scales
+@partial(jax.jit, static_argnames="draws")
+def _drawn(view: Any, key: Array, draws: int) -> Array:
+    return view.sample_noise(key, (draws,))
+
+
+@jax.jit
+def _density(view: Any, noise: Array, v: Array) -> Array:
+    return view._log_density(noise + v)

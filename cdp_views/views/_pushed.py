@@ -11,10 +11,9 @@ from numpyro.distributions import constraints
 from numpyro.distributions.transforms import Transform
 
 from cdp_views._checks import UnsupportedError, is_concrete
-from cdp_views._segments import once
 from cdp_views.invariants import Invariant
 from cdp_views.support import AffineSubspace
-from cdp_views.views._common import Common, proper, warn_if_noise_drowns
+from cdp_views.views._common import Common, coloured, proper, warn_if_noise_drowns
 
 
 class Push(Transform):
@@ -41,7 +40,7 @@ class Push(Transform):
         return AffineSubspace(self.invariant, origin=self.centre)
 
     def __call__(self, x: Any) -> Array:
-        noise = self.law.colour(once(jnp.asarray(x)))
+        noise = coloured(self.law, jnp.asarray(x))
         return jnp.asarray(self.centre, noise.dtype) + noise
 
     def tree_flatten(self) -> Any:
@@ -134,11 +133,11 @@ class PushedView(Common, dist.TransformedDistribution):
     def sample_noise(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         """Draws of X with A X = 0, the centre not added: (*sample_shape, …, n)."""
         draw = self.base_dist.sample(key, sample_shape)
-        return self._push.law.colour(once(jnp.asarray(draw)))
+        return coloured(self._push.law, jnp.asarray(draw))
 
     def _heights(self, key: Array, count: int) -> tuple[Array, Array | None]:
         u = jnp.asarray(self.base_dist.sample(key, (count,)))
-        height = self._height(self._push.law.colour(once(u)), key)
+        height = self._height(coloured(self._push.law, u), key)
         try:
             known = self.base_dist.entropy()
         except NotImplementedError:

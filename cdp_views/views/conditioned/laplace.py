@@ -1,6 +1,7 @@
 """Conditioned Laplace noise: independent Laplace cells *given* that their totals are exact."""
 
 import math
+from functools import partial
 from typing import Any
 
 import jax
@@ -202,6 +203,8 @@ def _second(scale: Array, ct: Array) -> Array:
     return 2 * scale**2 * (1 - 3 * ct**2) / (1 + ct**2) ** 2
 
 
+# run eagerly, every operation would be compiled by itself, and the loop again at every call
+@partial(jax.jit, static_argnames="shape")
 def _draw_by_omega(key: Array, groups: Any, scale: Array, shape: tuple[int, ...]) -> Array:
     """Any scales: draw ω of each group, then independent scales, then the Gaussian on ker A.
 

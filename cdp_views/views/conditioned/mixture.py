@@ -1,7 +1,7 @@
 """Conditioned Student-t, logistic and other scale mixtures, and any of them at a given total."""
 
 import warnings
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, final
 
 import jax
@@ -14,7 +14,7 @@ from cdp_views._float64 import float64, in_float64
 from cdp_views.invariants import Invariant, Totals
 from cdp_views.noise import Mixing
 from cdp_views.precision.characteristic_of_shift import Nodes, average
-from cdp_views.views._common import proper
+from cdp_views.views._common import coloured, proper
 from cdp_views.views._mixture import disjoint
 from cdp_views.views.conditioned import characteristic as law_of
 from cdp_views.views.conditioned import omega, tilted
@@ -78,7 +78,7 @@ class ConditionedMixture(ConditionedScales):
         groups, lam = self.groups, jnp.asarray(proper(self.scale), dtype)
         if self.shift is None:
             variance = lam**2 * self._squares(one, shape)
-            noise = groups.restrict(1 / variance).colour(u)
+            noise = coloured(groups.restrict(1 / variance), u)
         else:
             shift = jnp.asarray(self.shift, dtype)
             variance, tau = self._squares_at(one, shape, groups.evaluate(shift))
@@ -86,17 +86,20 @@ class ConditionedMixture(ConditionedScales):
             size = groups.segments.sum(b * b * variance)
             share = b * variance * groups.segments.spread(tau / size)
             # exactly in ker A: what both ends leave of their totals is rounding
-            noise = groups.restrict(1 / variance).colour(u) + groups.project(share - shift)
+            noise = coloured(groups.restrict(1 / variance), u) + groups.project(share - shift)
+        member = groups.segments.member
+        if _checks.is_concrete(member) and np.all(np.asarray(member)):
+            return noise
         free = lam * jnp.sqrt(self.mixing.sample(three, shape, dtype) ** 2) * u
-        return jnp.where(groups.segments.member, noise, free)
+        return jnp.where(member, noise, free)
 
     def _squares(self, key: Array, shape: tuple[int, ...]) -> Array:
         """s² of every cell under the law at the base's own totals."""
-        one, two = jax.random.split(key)
-        dtype = jnp.result_type(float)
-        c = _c(self.groups, jnp.asarray(proper(self.scale), dtype))
-        a = omega.draw_a(one, self.mixing, c, self.groups.segments, shape)
-        return tilted.draw_squares(two, self.mixing, a)
+        c = _c(self.groups, jnp.asarray(proper(self.scale), jnp.result_type(float)))
+        seg = self.groups.segments
+        if not _checks.is_concrete(self.mixing):
+            return _squares(key, self.mixing, c, seg, shape)
+        return _compiled_squares(key, _Law.of(self.mixing), c, seg, shape)
 
     def _squares_at(self, key: Array, shape: tuple[int, ...], tau: Array) -> tuple[Array, Array]:
         """λ²s² under the law at τ, by rejection from the law at 0, group by group.
@@ -254,47 +257,54 @@ def _warn_if(far: Any) -> None:
         warnings.warn(f"Draws of cdp.Conditioned are NaN: {_FAR}", stacklevel=2)
 
 
-@partial(jax.jit)
-def _nodes(groups: Any, mixing: Mixing, scale: Array, shift: Array | None) -> Nodes:
+def _quadrature(groups: Any, mixing: Mixing, scale: Array, shift: Array | None) -> Nodes:
     tau = None if shift is None else groups.evaluate(shift)
     return omega.quadrature(mixing, _c(groups, scale), groups.segments, tau)
+
+
+_nodes = jax.jit(_quadrature)
 
 
 @in_float64
 def _exact_nodes(groups: Any, mixing: Mixing, scale: Any, shift: Any) -> Nodes:
     shift = None if shift is None else float64(shift)
-    # a law without parameters needs no compiling anew
-    run = omega_nodes if jax.tree.leaves(mixing) else _nodes
-    nodes = run(groups, mixing, float64(scale), shift)
+    nodes = _compiled_nodes(groups, _Law.of(mixing), float64(scale), shift)
     host: Any = [np.asarray(part) for part in nodes]
     return Nodes(*host)
 
 
-def omega_nodes(groups: Any, mixing: Mixing, scale: Array, shift: Any) -> Nodes:
-    """The quadrature of concrete numbers, compiled for this mixing law."""
-    tau = None if shift is None else groups.evaluate(shift)
-    leaves, shape = jax.tree.flatten(mixing)
-    law = tuple((np.shape(leaf), np.asarray(leaf).tobytes()) for leaf in leaves)
-    return _compiled(_Same(groups), _Same(mixing, (shape, law)))(_c(groups, scale), tau)
+class _Law:
+    """A mixing law of concrete numbers, to which compiled code may be fitted: equal by value."""
 
+    def __init__(self, mixing: Mixing, key: Any) -> None:
+        self.mixing, self._key = mixing, key
 
-class _Same:
-    """What is one thing to a cache: an object, or all that have the same key."""
-
-    def __init__(self, it: Any, key: Any = None) -> None:
-        self.it, self.key = it, (id(it) if key is None else key)
+    @staticmethod
+    def of(mixing: Mixing) -> "_Law":
+        leaves, structure = jax.tree.flatten(mixing)
+        numbers = [np.asarray(leaf) for leaf in leaves]
+        return _Law(mixing, (structure, tuple((a.shape, a.dtype, a.tobytes()) for a in numbers)))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.key == other.key
+        return isinstance(other, _Law) and self._key == other._key
 
     def __hash__(self) -> int:
-        return hash(self.key)
+        return hash(self._key)
 
 
-# calibration asks for one law and its totals at many scales; what is kept is held, so ids stay good
-@lru_cache(maxsize=16)
-def _compiled(groups: _Same, mixing: _Same) -> Any:
-    return jax.jit(lambda c, tau: omega.quadrature(mixing.it, c, groups.it.segments, tau))
+@partial(jax.jit, static_argnames="law")
+def _compiled_nodes(groups: Any, law: _Law, scale: Array, shift: Array | None) -> Nodes:
+    return _quadrature(groups, law.mixing, scale, shift)
+
+
+def _squares(key: Array, mixing: Mixing, c: Array, seg: Any, shape: tuple[int, ...]) -> Array:
+    one, two = jax.random.split(key)
+    return tilted.draw_squares(two, mixing, omega.draw_a(one, mixing, c, seg, shape))
+
+
+@partial(jax.jit, static_argnames=("law", "shape"))
+def _compiled_squares(key: Array, law: _Law, c: Array, seg: Any, shape: tuple[int, ...]) -> Array:
+    return _squares(key, law.mixing, c, seg, shape)
 
 
 def _require_accurate(nodes: Nodes, mixing: Mixing) -> None:

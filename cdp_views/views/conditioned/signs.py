@@ -5,6 +5,7 @@ every set of k cells as likely as another; and the positive cells add up to P ~ 
 do the negative ones, in shares that are uniform: exponentials over their sum.
 """
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -18,6 +19,8 @@ from cdp_views._segments import once
 _SHIFT = 8  # Stirling's series is used from here on: error 3e-10
 
 
+# run eagerly, every operation would be compiled by itself, and the loop again at every call
+@partial(jax.jit, static_argnames="shape")
 def draw_alike(
     key: Array, groups: Any, lanes: Lanes, scale: Array, shape: tuple[int, ...]
 ) -> Array:

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.tree_util import Partial
 
 from cdp_views import _checks
 from cdp_views._float64 import float64, in_float64
@@ -109,6 +110,7 @@ def _difference(standard: Standard, row: Array) -> Callable[[Array], Array]:
 
     def at(t: Array) -> Array:
         x = jnp.stack([t, jnp.zeros_like(t)], -1)
-        return log_integral_along(law.log_prob, x, u, width, together, nodes=standard.nodes)[..., 0]
+        density = Partial(type(law).log_prob, law)
+        return log_integral_along(density, x, u, width, together, nodes=standard.nodes)[..., 0]
 
     return at

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jax import Array, lax
+from jax.tree_util import Partial
 from scipy import sparse
 
 from cdp_views._checks import is_concrete
@@ -109,7 +110,8 @@ class ImagedMixture(ImagedNoise):
         alone = -jnp.log(moving.sum(jnp.abs(u)))
         along = jnp.broadcast_to(alone, (*noise.shape[:-1], groups.rank))
         if not (is_concrete(moving.sizes) and np.all(np.asarray(moving.sizes) == 1)):
-            integral = log_integral_along(self.log_cells, noise, u, width, moving, nodes=self.nodes)
+            cells = Partial(type(self).log_cells, self)
+            integral = log_integral_along(cells, noise, u, width, moving, nodes=self.nodes)
             along = jnp.where(moving.sizes == 1, along, integral)
         still = jnp.where(moving.member, 0, self.log_cells(noise))
         return jnp.sum(still, -1) + jnp.sum(along, -1) + volume

@@ -15,7 +15,7 @@ from cdp_views.invariants._reduced import Reduced
 from cdp_views.invariants.orthonormal import Orthonormal
 from cdp_views.noise import Mixing
 from cdp_views.precision.dual import balance_rows
-from cdp_views.views._common import proper
+from cdp_views.views._common import coloured, proper
 from cdp_views.views._mixture import RandomScales, host_scale
 from cdp_views.views.max_entropy.marginal import loss_of_cell
 from cdp_views.views.max_entropy.mixture import require_one_law
@@ -70,7 +70,7 @@ class MaxEntropyWhole(RandomScales):
         rows = _rows(self.invariant)
         sigma = jnp.broadcast_to(jnp.asarray(self.scale, dtype) * s, shape)
         law = Reduced.of(rows, balance_rows(rows.table, rows.pivots, sigma), sigma)
-        return law.colour(once(jax.random.normal(two, shape, dtype)))
+        return coloured(law, jax.random.normal(two, shape, dtype))
 
     @property
     def _first(self) -> Array:

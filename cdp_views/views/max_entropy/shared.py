@@ -10,11 +10,10 @@ from jax import Array
 from scipy import sparse
 
 from cdp_views._float64 import float64, in_float64
-from cdp_views._segments import once
 from cdp_views.deviation import Deviation
 from cdp_views.noise import Mixing
 from cdp_views.noise._quadrature import window
-from cdp_views.views._common import proper
+from cdp_views.views._common import coloured, proper
 from cdp_views.views._mixture import RandomScales
 from cdp_views.views.max_entropy.marginal import loss_of_row
 from cdp_views.views.max_entropy.mixture import finite_second_moment, require_one_law
@@ -52,7 +51,7 @@ class MaxEntropyShared(RandomScales):
         one, two = jax.random.split(key)
         shape, dtype = self.shape(sample_shape), jnp.result_type(float)
         s = self.mixing.sample(one, (*shape[:-1], 1), dtype)
-        return s * self.law.colour(once(jax.random.normal(two, shape, dtype)))
+        return s * coloured(self.law, jax.random.normal(two, shape, dtype))
 
     def _log_density(self, noise: Array) -> Array:
         q = jnp.maximum(self.law.quadratic(noise), 0)
