@@ -47,6 +47,7 @@ def run_parts(request: Request) -> None:
                 ledger=ledger,
                 corrected=request.corrected,
                 counted=request.counted,
+                about=request.about,
                 workers=request.workers,
                 progress=report,
             )
@@ -82,3 +83,5 @@ def _show(made: "ReleasedParts", request: Request, heard: list[str]) -> None:
         say(f"Warning: {warning}", "! ")
     say(told["caveat"], "! ")
     print("wrote", request.out)
+    if request.about:
+        print("wrote", request.out / "_about.html")

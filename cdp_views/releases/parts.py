@@ -32,6 +32,7 @@ from cdp_views.releases.part import Columns, check_schemas, parts_of
 from cdp_views.releases.part_drawn import Job, bound, changed, make
 from cdp_views.releases.part_scan import Scan, require_whole_groups, scan
 from cdp_views.releases.parts_about import describe_parts
+from cdp_views.releases.parts_page import PAGE, folder_page
 from cdp_views.releases.parts_place import (
     left_by_a_kill,
     private_ledger,
@@ -68,6 +69,7 @@ def release_parts(
     ledger: Ledger | None = None,
     corrected: bool = False,
     counted: str | None = None,
+    about: bool = True,
     workers: int = 1,
     client: Any = None,
     progress: Progress | None = None,
@@ -104,6 +106,7 @@ def release_parts(
         corrected: go on where exact totals differ from those that earlier releases of the ledger
             published: the change becomes public to the last unit.
         counted: what was counted, such as "persons"; left out, the names of `counts`.
+        about: write `_about.html` too, by which anybody checks totals and reads margins offline.
         workers: processes.
         client: a Dask client instead; all of its workers must see the folders and the ledger.
         progress: called with parts done, parts in all, and a word.
@@ -219,12 +222,14 @@ def release_parts(
             for name, (_, record) in crew.each(partial(make, job), parts):
                 made[name] = record
                 told(len(parts) + len(made), 2 * len(parts), f"wrote {name}")
-            about = describe_parts(
+            described = describe_parts(
                 job, epsilon, delta, sample, unit, reservation if ledger is not None else None,
                 {name: made[name] for name in parts}, shape, rows * len(columns.counts), single,
                 counted, exact.own[0].hex(),
             )  # fmt: skip
-            put_in_place(Path(job.scratch) / "parts", out, about)
+            whole = ReleasedParts(Path(job.scratch) / "parts", described)
+            pages = {PAGE: folder_page(whole, out.name)} if about else {}
+            put_in_place(whole, out, pages)
             own.complete(reservation, exact.own)
             shutil.rmtree(hidden, ignore_errors=True)
     return read_parts(out)

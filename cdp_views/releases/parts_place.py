@@ -35,13 +35,14 @@ def private_ledger(hidden: Path, request: str, epsilon: float, delta: float) -> 
     return ledger
 
 
-def put_in_place(made: Path, out: Path, about: dict[str, Any]) -> None:
-    """Give the complete folder its name."""
+def put_in_place(release: ReleasedParts, out: Path, pages: dict[str, str]) -> None:
+    """Give the complete folder its name, with the metadata and pages in it."""
+    made = release.folder
     for stray in made.rglob(".*"):  # of workers that were killed while they wrote
         stray.unlink()
-    text = made / ABOUT
-    text.write_text(dump(about), encoding="utf-8")
-    sync_file(text)
+    for name, text in {ABOUT: dump(release.metadata), **pages}.items():
+        (made / name).write_text(text, encoding="utf-8")
+        sync_file(made / name)
     sync_folder(made)
     out.parent.mkdir(parents=True, exist_ok=True)
     refuse_existing(out)
