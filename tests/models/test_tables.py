@@ -121,15 +121,19 @@ def test_wearables_walk_or_rest(joint):
 
 
 def contingency_values(noise_site, x, tau, odds_slope):
-    cell = np.array([[0.3, -0.1, -0.2], [-0.3, 0.1, 0.2]])
+    # the table has 184 / 6 to a cell, and noise of scale 3
+    told = 0.15**2 / (0.15**2 + 6 / 184 + (3 * 6 / 184) ** 2)
+    e = np.array([[0.3, -0.1, -0.2], [-0.3, 0.1, 0.2]])
     row, column = np.array([-0.4, 0.4]), np.array([-0.5, 0.7, -0.2])
     values = {
         noise_site: x, "level": 3.2, "row": row, "column": column, "beta": odds_slope, "tau": tau,
-        "cell": cell,
+        "cell": tau**told * e,
     }  # fmt: skip
     scores = np.array([[1.0, 0, -1], [-1.0, 0, 1]])
-    expected = np.exp(3.2 + row[:, None] + column + odds_slope * scores + tau * cell).ravel()
-    return values, expected, norm.logpdf(odds_slope, 0, 0.5) + halfnorm.logpdf(tau, scale=0.3)
+    expected = np.exp(3.2 + row[:, None] + column + odds_slope * scores + tau * e).ravel()
+    # e is standard normal in two dimensions; the latent's density has their Jacobian
+    log_p = norm.logpdf(odds_slope, 0, 0.5) + log_normal(tau, 0.15, 0.8)
+    return values, expected, log_p - 2 * told * np.log(tau)
 
 
 @pytest.mark.parametrize(
