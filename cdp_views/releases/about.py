@@ -8,8 +8,10 @@ import numpy as np
 
 from cdp_views._float64 import in_float64
 from cdp_views.releases.digest import RELEASED
+from cdp_views.releases.everyday import Margin, everyday
 from cdp_views.releases.mechanism import law
 from cdp_views.releases.wording import in_plain_words
+from cdp_views.report.names import noise_name
 from cdp_views.report.template import as_data, fill, listed
 
 if TYPE_CHECKING:
@@ -25,11 +27,13 @@ _TOLD = (
 def about_page(release: "Release", name: str) -> str:
     """The page of a release: HTML in one file, without outside requests, nothing confidential.
 
-    It holds what the two files of the release hold (the table up to 5,000 cells; a larger one is
-    dropped in by the reader), adds up every total (`BigInt` where cells are whole steps), and gives
-    the margin of any chosen sum w: z √(w Σ wᵀ) for Normal noise, by the characteristic function of
-    w X for imaged Laplace noise, by sums on a lattice for noise given disjoint totals. What has no
-    formula there is an estimate from draws, and said to be one.
+    It begins with an everyday margin. It holds what the two files of the release hold (the table up
+    to 5,000 cells; a larger one is dropped in by the reader), adds up every total (`BigInt` where
+    cells are whole steps), and gives the margin of any chosen sum w: z √(w Σ wᵀ) for Normal noise,
+    by the characteristic function of w X for imaged Laplace noise, by sums on a lattice for noise
+    given disjoint totals. What has no
+    formula there is an estimate from draws, and said to be one; "exact" is said of nothing that
+    `Release.margin` estimates.
 
     Args:
         release: whose metadata and table are published.
@@ -57,16 +61,18 @@ def about_page(release: "Release", name: str) -> str:
         data["columns"] = {str(c): labels[c].astype(str).tolist() for c in labels}
         data["released"] = release.released.tolist()
         data |= _law(release)
+    made = None if data["draws"] is None else np.array(data["draws"]).T
     escaped = html.escape(name)
     verify = "To check the files: <code>cdp-views verify " + escaped + "</code>."
     csv = name.lower().endswith(".csv")
     parts = {
         "NAME": escaped,
+        "EVERYDAY": _everyday(release, made),
         "WHAT": html.escape(_what(release)),
         "DROP": _drop(escaped, csv, inside),
         "ROUNDED": " The table was rounded to whole numbers afterwards, which adds less than 1 to "
         "the error of a cell and is not in the margins." * ("rounding" in told),
-        "WORDS": listed(in_plain_words(told, _names(release), name)),
+        "WORDS": listed(in_plain_words(_called(told), _names(release), name)),
         "FORMULA": _formula(release),
         "GUARANTEE": html.escape(told["guarantee"]),
         "CAVEAT": html.escape(told["caveat"]),
@@ -79,12 +85,72 @@ def about_page(release: "Release", name: str) -> str:
 def _what(release: "Release") -> str:
     told = release.metadata
     cells, count = told["cells"], len(told["invariants"]["values"])
+    noise = noise_name(told["noise"])
     delta = f", δ = {told['delta']:.15g}" if told["delta"] else ""
     return (
-        f"{cells:,} counts were published with {told['noise']} noise ({told['view']} view, "
+        f"{cells:,} counts were published with {noise} noise ({told['view']} view, "
         f"ε = {told['epsilon']:.15g}{delta}), and {count:,} total{'s' if count != 1 else ''} "
         "exactly as counted. This page opens without internet and sends nothing."
     )
+
+
+def _called(told: dict[str, Any]) -> dict[str, Any]:
+    """The metadata with the noise as it stands in a sentence."""
+    return told | {"noise": noise_name(told["noise"])}
+
+
+def _everyday(release: "Release", draws: np.ndarray | None) -> str:
+    """The first sentence: how far a cell is off, and a sum of some."""
+    found = everyday(release, draws)
+    if found is None:
+        return "<strong>How far off is a number?</strong> Choose cells below."
+    told, what = release.metadata, _cell(release)
+    each, total = found.cell, found.total
+    unit = f" {told['counted']}" if told.get("counted") else ""
+    apart = each.worst - each.typical > max(0.02 * each.typical, 3 * each.stderr)
+    first = (
+        f"In 9 of 10 cases {'a typical' if apart else 'each'} {what} lies within "
+        f"±{_size(each.typical)}{unit} of what was counted"
+    )
+    if apart:
+        first += f", the least certain one within ±{_size(each.worst)}"
+    rest = "" if total is None else _of_sums(found.size, each, total)
+    rest += _how_sure([each] if total is None else [each, total], told["noise"])
+    return f"<strong>{html.escape(first)}.</strong>{html.escape(rest)}"
+
+
+def _of_sums(size: int, each: Margin, total: Margin) -> str:
+    less = " (errors partly cancel)" * (total.typical < 0.95 * size * each.typical)
+    return (
+        f" A sum of {size} of them, picked at random, typically lies within ±{_size(total.typical)}"
+        f"{less}; below you find the margin of any sum."
+    )
+
+
+def _how_sure(margins: list[Margin], noise: str) -> str:
+    estimates = [margin for margin in margins if margin.draws]
+    if not estimates:
+        return " Both margins are exact." if len(margins) > 1 else " This margin is exact."
+    whole = noise.startswith("discrete")
+    errors = " and ".join(
+        "below 1" if whole and margin.stderr < 1 else f"{margin.stderr:.2g}" for margin in estimates
+    )
+    drawn = f"from {estimates[0].draws:,} random draws of the noise (standard error {errors})"
+    if len(estimates) < len(margins):
+        return f" The first margin is exact, the second an estimate {drawn}."
+    one = " Both margins are estimates" if len(margins) > 1 else " This margin is an estimate"
+    return f"{one} {drawn}."
+
+
+def _size(margin: float) -> str:
+    return f"{margin:,.0f}" if margin >= 1_000 else f"{margin:.3g}"
+
+
+def _cell(release: "Release") -> str:
+    """What a row is called: by the only column that tells rows apart, where that is a word."""
+    labels = release.table.drop(columns=RELEASED)
+    telling = [str(c) for c in labels if labels[c].is_unique]
+    return telling[0] if len(telling) == 1 and telling[0].isalpha() else "cell"
 
 
 def _names(release: "Release") -> list[str]:
