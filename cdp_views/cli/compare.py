@@ -121,7 +121,9 @@ def run(request: Request) -> None:
                 key=jax.random.key(request.seed) if random else None,
                 draws=draws,
                 names=cells,
-                progress=report,
+                progress=lambda done, everything, what: report(
+                    done, everything, what if done == everything else f"measuring {what}"
+                ),
             )
         said = [str(w.message) for w in caught if w.category is UserWarning]
         heard = tuple(f"Warning: {text}" for text in said + doubts(counts, groups))

@@ -23,6 +23,7 @@ def progress(console: Console) -> Iterator[Callable[[int, int, str], None]]:
         task = bar.add_task("starting", total=None)
 
         def report(done: int, everything: int, what: str) -> None:
-            bar.update(task, completed=done, total=everything, description=what)
+            place = f"{done + 1} of {everything}: " if done < everything and everything > 1 else ""
+            bar.update(task, completed=done, total=everything, description=place + what)
 
         yield report
