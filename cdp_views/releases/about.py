@@ -86,9 +86,10 @@ def _what(release: "Release") -> str:
     told = release.metadata
     cells, count = told["cells"], len(told["invariants"]["values"])
     noise = noise_name(told["noise"])
+    of = f" of {told['counted']}" if "counted" in told else ""
     delta = f", δ = {told['delta']:.15g}" if told["delta"] else ""
     return (
-        f"{cells:,} counts were published with {noise} noise ({told['view']} view, "
+        f"{cells:,} counts{of} were published with {noise} noise ({told['view']} view, "
         f"ε = {told['epsilon']:.15g}{delta}), and {count:,} total{'s' if count != 1 else ''} "
         "exactly as counted. This page opens without internet and sends nothing."
     )

@@ -110,9 +110,12 @@ def _save(release: "Release", path: str | PathLike[str], about: bool) -> None:
         placed = []
         try:
             for made, place in files:
-                if own is not None and place.exists() and _same(made, place):
+                try:
+                    place_new(made, place)
+                except FileExistsError:
+                    if own is None or not _same(made, place):
+                        raise
                     continue  # a kill came after this file: the rest is still to do
-                place_new(made, place)
                 placed.append(place)
         except BaseException:
             for place in placed:

@@ -66,6 +66,46 @@ def test_what_was_cut_short_is_resumed(command, csv, tmp_path, ledger, monkeypat
     assert len(cdp.Ledger(ledger).entries) == 1
 
 
+def test_a_corrected_figure_is_said_and_what_was_counted_too(command, csv, tmp_path, ledger):
+    given = [*GIVEN, *PURE, "--ledger", ledger, "--epsilon", "0.2", "--out"]
+    assert command("release", csv(TABLE), *given, tmp_path / "r.csv")[0] == 0
+    corrected = csv(TABLE.replace("502", "503"), "new.csv")
+    status, stdout, stderr = command("release", corrected, *given, tmp_path / "s.csv")
+    assert status == 2 and stdout == "" and stderr.count("\n") == 1
+    assert "1 of the 2 exact totals that release 1 published" in stderr and "--corrected" in stderr
+    status, stdout, _ = command("release", corrected, *given, tmp_path / "s.csv", "--corrected")
+    said = " ".join(stdout.split())
+    assert status == 0 and "exact totals published before differ by these counts" in said
+    assert "no noise covers it" in said[said.index("Released") :]
+    assert "s.csv: counts of count, " in command("verify", tmp_path / "s.csv")[1]
+    # something else, in words that a page must not take for its own
+    other = [*given, tmp_path / "t.csv", "--counted", "cats <i>"]
+    assert command("release", csv(TABLE.replace("31", "7"), "cats.csv"), *other)[0] == 0
+    page = (tmp_path / "t.csv.about.html").read_text()
+    assert "cats &lt;i&gt;" in page and "cats <i>" not in page
+    shown = command("ledger", "show", ledger)[1]
+    assert shown.count("count\n") >= 1 and "cats <i>" in shown
+    status, _, stderr = command("release", csv(TABLE), *given, tmp_path / "u.csv", "--counted", " ")
+    assert status == 2 and "must be a few words on one line" in stderr
+
+
+def test_what_another_process_made_meanwhile_is_not_paid_for(
+    command, csv, tmp_path, ledger, monkeypatch
+):
+    out = tmp_path / "r.csv"
+    given = ["release", csv(TABLE), *GIVEN, *PURE, "--ledger", ledger, "--epsilon", "0.2"]
+    real = cdp.Ledger.reserve
+
+    def late(self, *args, **kwargs):
+        out.write_text("made by another one")
+        return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(cdp.Ledger, "reserve", late)
+    status, stdout, stderr = command(*given, "--out", out)
+    assert status == 2 and stdout == "" and "never overwritten" in stderr
+    assert len(cdp.Ledger(ledger).entries) == 0
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
