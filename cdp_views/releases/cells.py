@@ -9,6 +9,7 @@ from cdp_views.releases import threefry
 
 _PIECE = 16  # bytes of a label that are taken in at once
 _PUBLIC = b"cdp_views: identity of a cell   "  # no secret: ids only have to differ
+_ROUNDS = 12  # of Threefry
 _CHUNK = 2**16  # labels at a time
 
 
@@ -54,10 +55,7 @@ def text_ids(data: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """
     alike = int(lengths[0]) if lengths.size and np.all(lengths == lengths[0]) else 0
     if 0 < alike <= _PIECE:  # such as the codes of an office
-        letters = np.zeros((lengths.size, _PIECE), dtype=np.uint8)
-        letters[:, :alike] = data.reshape(lengths.size, alike)
-        state = np.stack([lengths, np.zeros_like(lengths)]).astype(np.uint64)
-        return joined(state, letters.view("<u8").astype(np.uint64).T)
+        return _of_one_length(data.reshape(lengths.size, alike))
     ends = np.cumsum(lengths)
     found = np.zeros((2, lengths.size), dtype=np.uint64)
     found[0] = lengths  # so that a text and the same one with zero bytes after it differ
@@ -77,11 +75,28 @@ def text_ids(data: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return found
 
 
+def _of_one_length(letters: np.ndarray) -> np.ndarray:
+    """Of texts (n, length) of one piece each."""
+    n, length = letters.shape
+    found = np.empty((2, n), dtype=np.uint64)
+    for start in range(0, n, threefry.CHUNK):
+        own = slice(start, min(start + threefry.CHUNK, n))
+        piece = np.zeros((own.stop - start, _PIECE), dtype=np.uint8)
+        piece[:, :length] = letters[own]
+        state = np.zeros((2, own.stop - start), dtype=np.uint64)
+        state[0] = length
+        found[:, own] = joined(state, piece.view("<u8").astype(np.uint64).T)
+    return found
+
+
 def joined(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """(2, n): one id for each pair of ids (2, n); the order of the pair matters."""
-    counters = np.empty((4, left.shape[1]), dtype=np.uint64)
-    counters[:2], counters[2:] = left, right
-    return threefry.bits(_PUBLIC, counters)[:2]
+    found = np.empty_like(left)
+    for start in range(0, left.shape[1], threefry.CHUNK):
+        own = slice(start, start + threefry.CHUNK)
+        counters = np.concatenate([left[:, own], right[:, own]])
+        found[:, own] = threefry.bits(_PUBLIC, counters, _ROUNDS)[:2]
+    return found
 
 
 def _repeated(ids: np.ndarray) -> np.ndarray:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from cdp_views.releases.cells import joined, label_ids, text_ids
+from cdp_views.releases.cells import joined, label_ids
+from cdp_views.releases.part_labels import Labels, labels_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,14 +110,16 @@ class Part:
     Args:
         table: its label columns, as they were.
         counts: (columns, n) int64, confidential.
-        labels: one for each label column: (n,) which of its values, and the (2, values) ids.
+        labels: one for each label column.
         within: how many of the labels name the group.
+        digest: SHA-256 of the file. Confidential, as few counts could be guessed from it.
     """
 
     table: "pa.Table"
     counts: np.ndarray
-    labels: tuple[tuple[np.ndarray, np.ndarray], ...]
+    labels: tuple[Labels, ...]
     within: int
+    digest: str
 
     @property
     def rows(self) -> int:
@@ -168,39 +171,33 @@ class Part:
 
     def check(self, source: Path) -> None:
         """Refuse rows that no label tells apart: their noise would be the same."""
-        key = _keys([codes for codes, _ in self.labels])
-        if not np.all(key[1:] > key[:-1]) and np.unique(key).size < key.size:
+        codes = [codes for codes, _ in self.labels]
+        if _in_order(codes):
+            return
+        key = _keys(codes)
+        if np.unique(key).size < key.size:
             raise ValueError(
                 f"`{source}` has {key.size - np.unique(key).size} rows with the labels of another "
                 "row. Name a column that tells them apart (names=, --names)."
             )
 
     def _ids(self, rows: np.ndarray, count: int) -> np.ndarray:
-        return reduce(joined, [ids[:, codes[rows]] for codes, ids in self.labels[:count]])
+        own = (np.take(ids, codes[rows], axis=1) for codes, ids in self.labels[:count])
+        return reduce(joined, own)
 
     def fingerprint(self) -> np.ndarray:
         """(labels + 1, 2) uint64: sums over rows of the ids in each column, and over groups.
 
         They add up over parts, whatever the order, and tell this table's cells from others.
         """
-        found = []
-        for codes, ids in self.labels:
-            times = np.bincount(codes, minlength=ids.shape[1]).astype(np.uint64)
-            found.append(np.sum(ids * times, axis=1))
-        size = np.stack([self.sizes, np.zeros_like(self.sizes)]).astype(np.uint64)
-        found.append(np.sum(joined(self.group_ids, size), axis=1))
+        found, sizes = [], self.sizes.astype(np.uint64)
+        for i, (codes, ids) in enumerate(self.labels):
+            if i < self.within:  # all rows of a group have it in common
+                found.append(np.take(ids, codes[self.heads], axis=1) @ sizes)
+            else:
+                found.append(ids @ np.bincount(codes, minlength=ids.shape[1]).astype(np.uint64))
+        found.append(np.sum(mixed(self.group_ids + mixed(sizes)), axis=1))
         return np.stack(found)
-
-    def counts_digest(self) -> str:
-        """SHA-256 of the counts and of the cells that they are of, row by row.
-
-        Confidential, as few counts could be guessed from it.
-        """
-        seen = sha256(np.ascontiguousarray(self.counts, dtype="<i8"))
-        for codes, ids in self.labels:
-            seen.update(np.ascontiguousarray(ids, dtype="<u8"))
-            seen.update(np.ascontiguousarray(codes, dtype="<i4"))
-        return seen.hexdigest()
 
     def totals(self, counts: np.ndarray) -> np.ndarray:
         """(groups,) sums of one column (n,) over the groups."""
@@ -218,14 +215,11 @@ def read_part(source: Path, columns: Columns, *, released: bool = False) -> Part
     own = released_names(columns.counts)
     counts = [own[name] for name in columns.counts] if released else list(columns.counts)
     wanted = [*columns.labels, *counts]
-    table = _reading(
-        source,
-        lambda path: parquet().read_table(path, columns=wanted, partitioning=None, memory_map=True),
-    )
+    table, digest = _reading(source, lambda path: _read(path, wanted))
     for name in wanted:
         if name not in table.column_names:
             raise ValueError(f'`{source}` has no column "{name}".')
-        missing = table[name].null_count
+        missing = _missing(table[name])
         if missing:
             raise ValueError(
                 f'"{name}" has {missing} of {table.num_rows} entries missing in `{source}`. Fill '
@@ -239,13 +233,37 @@ def read_part(source: Path, columns: Columns, *, released: bool = False) -> Part
 
     # columns alone: a schema may carry notes, and names of columns that are not released
     public = pa.table({name: table[name] for name in columns.labels})
-    return Part(public, numbers, labels, len(dict.fromkeys(columns.within)))
+    return Part(public, numbers, labels, len(dict.fromkeys(columns.within)), digest)
+
+
+def _read(path: Path, wanted: list[str]) -> tuple["pa.Table", str]:
+    """The table, and the SHA-256 of the very bytes that it was read from."""
+    import pyarrow as pa
+
+    data = path.read_bytes()
+    table = parquet().read_table(pa.BufferReader(data), columns=wanted)
+    return table, sha256(data).hexdigest()
+
+
+def _missing(column: "pa.ChunkedArray") -> int:
+    import pyarrow as pa
+
+    if not pa.types.is_dictionary(column.type):
+        return column.null_count
+    found = 0
+    for chunk in column.chunks:  # a value of the dictionary may be missing too
+        lost = np.append(chunk.dictionary.is_null().to_numpy(zero_copy_only=False), True)
+        found += int(np.count_nonzero(lost[chunk.indices.fill_null(-1).to_numpy()]))
+    return found
 
 
 def _whole(values: np.ndarray, name: str, source: Path, released: bool) -> np.ndarray:
+    least = -_MOST if released else 0
+    whole = values.dtype.kind in "iu" and values.size > 0
+    if whole and least <= values.min() and values.max() <= _MOST // 2 // values.size:
+        return values  # so that their sum is exact too: the usual case, told at once
     wrong = ~np.isfinite(values) | (values != np.rint(values)) | (np.abs(values) > _MOST)
-    if not released:
-        wrong |= values < 0
+    wrong |= values < least
     if wrong.any():
         raise ValueError(
             f'"{name}" has {int(wrong.sum())} of {wrong.size} entries in `{source}` that are not '
@@ -256,11 +274,11 @@ def _whole(values: np.ndarray, name: str, source: Path, released: bool) -> np.nd
     return values
 
 
-def _labels(column: Any, name: str, source: Path) -> tuple[np.ndarray, np.ndarray]:
+def _labels(column: Any, name: str, source: Path) -> Labels:
     import pyarrow as pa
 
     try:
-        return _coded(column)
+        return labels_of(column)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise ValueError(
             f'"{name}" is {column.type} in `{source}` and cannot be read as text. Labels are text, '
@@ -268,46 +286,31 @@ def _labels(column: Any, name: str, source: Path) -> tuple[np.ndarray, np.ndarra
         ) from None
 
 
-def _coded(column: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) which of its values each entry is, and the ids (2, values) of these as text.
-
-    Values are numbered as they first appear. Equal neighbours are looked up once, and so are the
-    entries of a dictionary: a label costs little where it repeats.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    n = len(column)
-    if not n:
-        return np.zeros(0, dtype=np.int32), np.zeros((2, 0), dtype=np.uint64)
-    whole = column.combine_chunks()
-    whole = whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole
-    if pa.types.is_dictionary(whole.type):
-        same = whole.dictionary.dictionary_encode()  # a value may stand in it twice
-        used = pa.array(same.indices.to_numpy()[whole.indices.to_numpy()]).dictionary_encode()
-        codes, values = used.indices.to_numpy(), same.dictionary.take(used.dictionary)
-    else:
-        encode = pc.run_end_encode  # pyright: ignore[reportAttributeAccessIssue]
-        runs = encode(whole, run_end_type=pa.int64())
-        coded = runs.values.dictionary_encode()
-        codes, values = coded.indices.to_numpy(), coded.dictionary
-        if len(codes) < n:
-            codes = np.repeat(codes, np.diff(runs.run_ends.to_numpy(), prepend=0))
-    text: Any = pc.cast(values, pa.large_string())
-    ends = np.frombuffer(text.buffers()[1], dtype=np.int64)[text.offset :][: len(text) + 1]
-    data = np.frombuffer(text.buffers()[2] or b"", dtype=np.uint8)[ends[0] : ends[-1]]
-    return codes.astype(np.int32, copy=False), text_ids(data, np.diff(ends))
-
-
 def _keys(codes: list[np.ndarray]) -> np.ndarray:
     """(n,) one number for each combination of values."""
-    key = codes[0].astype(np.int64)
+    key = codes[0]
     for more in codes[1:]:
-        width = int(more.max(initial=0)) + 1
+        key, width = key.astype(np.int64, copy=False), int(more.max(initial=0)) + 1
         if int(key.max(initial=0)) >= 2**62 // width:  # renumber before it overflows
             key = np.unique(key, return_inverse=True)[1]
         key = key * width + more
     return key
+
+
+def mixed(x: np.ndarray) -> np.ndarray:
+    """The finaliser of splitmix64: every bit of x (uint64) moves every bit of the result."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def _in_order(codes: list[np.ndarray]) -> bool:
+    """Whether each row's values (n,) come after those of the row before: all are different."""
+    later = np.zeros(max(codes[0].size - 1, 0), dtype=bool)
+    for own in reversed(codes):
+        later &= own[1:] == own[:-1]
+        later |= own[1:] > own[:-1]
+    return bool(later.all())
 
 
 def _begins(key: np.ndarray) -> np.ndarray:

@@ -75,7 +75,7 @@ class Record:
 
 
 def bound(secret: Secret, request: str, name: str, digest: str) -> str:
-    """What binds the secret to the counts of one part: a keyed hash of their SHA-256."""
+    """What binds the secret to the counts of one part: a keyed hash of its file's SHA-256."""
     own = blake2b(key=secret.root, digest_size=32, person=b"part")
     own.update(json.dumps([request, name, digest]).encode())
     return own.hexdigest()
@@ -93,7 +93,7 @@ def make(job: Job, name: str) -> tuple[str, dict[str, Any]]:
     source = Path(job.source) / name
     part = read_part(source, job.columns)
     secret, digests = job.secret_at.read()
-    own = bound(secret, job.request, name, part.counts_digest())
+    own = bound(secret, job.request, name, part.digest)
     if not hmac.compare_digest(own, str(json.loads(digests).get(name))):
         raise ValueError(changed([str(source)]))
     known = _finished(job, name)
@@ -125,9 +125,9 @@ def make(job: Job, name: str) -> tuple[str, dict[str, Any]]:
 def changed(parts: list[str]) -> str:
     """Why an unfinished release is not gone on with."""
     return (
-        f"`{parts[0]}` has other counts than when this release was reserved, and the same noise "
-        f"on other counts would publish the change ({len(parts)} such part(s)). Restore it, or "
-        "give the unfinished release up: a new one has its own noise and its own cost."
+        f"`{parts[0]}` is another file than when this release was reserved, and the same noise "
+        f"on other counts would publish the change ({len(parts)} such part(s)). Restore it, byte "
+        "for byte, or give the unfinished release up: a new one has its own noise and its own cost."
     )
 
 
@@ -137,17 +137,24 @@ def content_digest(part: Part) -> str:
     The file may be compressed otherwise without changing it.
     """
     seen = sha256(json.dumps(part.table.column_names).encode())
-    for codes, ids in part.labels:
-        seen.update(np.ascontiguousarray(ids, dtype="<u8"))
-        seen.update(np.ascontiguousarray(codes, dtype="<i4"))
-    seen.update(np.ascontiguousarray(part.counts, dtype="<i8"))
+    for labels in part.labels:
+        labels.tell(seen)
+    _tell(seen, part.counts)
     return seen.hexdigest()
+
+
+def _tell(seen: Any, numbers: np.ndarray) -> None:
+    """Take whole numbers into a hash, in 32 bits where that is enough."""
+    small = np.abs(numbers).max(initial=0) < 2**31
+    kind = "<i4" if small else "<i8"
+    seen.update(f"{kind} {numbers.size} ".encode())
+    seen.update(np.ascontiguousarray(numbers, dtype=kind))
 
 
 def digest_of_totals(part: Part, totals: np.ndarray) -> str:
     """SHA-256 of the groups' ids and their totals (columns, groups)."""
-    seen = sha256(np.ascontiguousarray(part.group_ids).tobytes() if part.rows else b"")
-    seen.update(np.ascontiguousarray(totals, dtype="<i8").tobytes())
+    seen = sha256(np.ascontiguousarray(part.group_ids, dtype="<u8") if part.rows else b"")
+    _tell(seen, totals)
     return seen.hexdigest()
 
 

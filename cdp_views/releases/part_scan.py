@@ -6,7 +6,7 @@ from typing import final
 
 import numpy as np
 
-from cdp_views.releases.part import Columns, read_part
+from cdp_views.releases.part import Columns, mixed, read_part
 
 _LONGEST = 80  # letters of a label in a message
 _ODD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
@@ -25,7 +25,7 @@ class Scan:
         counts_sum: of all counts.
         totals: (2,) uint64, a sum over groups that tells their exact totals from others, however
             the groups are dealt into parts.
-        counts_digest: see `Part.counts_digest`.
+        digest: see `Part.digest`.
     """
 
     rows: int
@@ -34,7 +34,7 @@ class Scan:
     fingerprint: np.ndarray
     counts_sum: int
     totals: np.ndarray
-    counts_digest: str
+    digest: str
 
 
 def scan(folder: str, columns: Columns, name: str) -> Scan:
@@ -43,7 +43,7 @@ def scan(folder: str, columns: Columns, name: str) -> Scan:
     part = read_part(source, columns)
     if not part.rows:
         none = np.zeros((len(columns.labels) + 1, 2), dtype=np.uint64)
-        sizes, digest = np.zeros((0, 2), np.int64), part.counts_digest()
+        sizes, digest = np.zeros((0, 2), np.int64), part.digest
         return Scan(0, none[:0].T[:2], sizes, none, 0, none[0], digest)
     part.check(source)
     sizes = np.stack(np.unique(part.sizes, return_counts=True), axis=1)
@@ -54,7 +54,7 @@ def scan(folder: str, columns: Columns, name: str) -> Scan:
         part.fingerprint(),
         int(part.counts.sum()),
         _told_apart(part.group_ids, [part.totals(counts) for counts in part.counts]),
-        part.counts_digest(),
+        part.digest,
     )
 
 
@@ -66,19 +66,12 @@ def _told_apart(groups: np.ndarray, totals: list[np.ndarray]) -> np.ndarray:
     """
     found = np.empty(2, dtype=np.uint64)
     for lane, start in enumerate(groups):
-        state = _mixed(start ^ np.uint64(_ODD[lane]))
+        state = mixed(start ^ np.uint64(_ODD[lane]))
         for own in totals:
             state += own.view(np.uint64) * np.uint64(_ODD[lane])
-            state = _mixed(state)
+            state = mixed(state)
         found[lane] = state.sum(dtype=np.uint64)
     return found
-
-
-def _mixed(x: np.ndarray) -> np.ndarray:
-    """The finaliser of splitmix64: every bit of x (m,) moves every bit of the result."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 
 def require_whole_groups(folder: Path, columns: Columns, scans: dict[str, Scan]) -> None:

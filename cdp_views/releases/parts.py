@@ -185,7 +185,7 @@ def release_parts(
         sample = totals_of(np.repeat(*_sample(sizes)))
         unit = relocations(sample, records=records)
         shape = _shape(scans, columns, sizes)
-        digests = {name: one.counts_digest for name, one in scans.items()}
+        digests = {name: one.digest for name, one in scans.items()}
         rows = sum(one.rows for one in scans.values())
         totals = np.sum([one.totals for one in scans.values()], axis=0, dtype=np.uint64)
         exact = _exact(totals.astype("<u8").tobytes(), counted, corrected)

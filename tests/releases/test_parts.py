@@ -259,11 +259,11 @@ def test_a_release_that_was_cut_short_goes_on_with_the_same_noise(known, tmp_pat
         make(source, tmp_path / "out", epsilon=0.2)
     changed = pd.read_parquet(source / "p2.parquet")
     changed.assign(few=changed["few"] + 1).to_parquet(source / "p2.parquet", index=False)
-    with pytest.raises(ValueError, match=r"p2.parquet` has other counts than when this release"):
+    with pytest.raises(ValueError, match=r"p2.parquet` is another file than when this release"):
         make(source, tmp_path / "out")
     swapped = changed["block"].to_numpy()[[1, 0, *range(2, len(changed))]]  # counts of other cells
     changed.assign(block=swapped).to_parquet(source / "p2.parquet", index=False)
-    with pytest.raises(ValueError, match=r"p2.parquet` has other counts than when this release"):
+    with pytest.raises(ValueError, match=r"p2.parquet` is another file than when this release"):
         make(source, tmp_path / "out")
     changed.to_parquet(source / "p2.parquet", index=False)
 
