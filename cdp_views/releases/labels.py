@@ -48,6 +48,34 @@ def digest_of_columns(labels: dict[str, list[str]]) -> dict[str, str]:
     }
 
 
+def coords_of(labels: pd.DataFrame) -> dict[str, Any]:
+    """Coordinates for labelled arrays: `cell`, and every label column along it.
+
+    A cell is called by the first column that tells all cells apart, or by all of them, and by its
+    row where they do not.
+
+    Args:
+        labels: (n, columns), of any type.
+    """
+    text = {str(name): _as_text(labels[name]) for name in labels}
+    n = len(labels)
+    unique = [own for own in text.values() if len(set(own)) == n]
+    if unique:
+        cell = unique[0]
+    else:
+        cell = [" / ".join(row) for row in zip(*text.values(), strict=True)] or [""] * n
+        if len(set(cell)) < n:  # then by its row too
+            cell = [f"{name} #{row}" for row, name in enumerate(cell, start=1)]
+    others = {name: (("cell",), own) for name, own in text.items() if name != "cell"}
+    return {"cell": cell} | others
+
+
+def _as_text(column: pd.Series) -> list[str]:
+    """Each label as text; equal ones are one object, as a large table repeats them."""
+    codes, values = pd.factorize(column, use_na_sentinel=False)
+    return np.asarray(values.astype(str), dtype=object)[codes].tolist()
+
+
 def _groups(invariant: Invariant) -> dict[str, list[str]]:
     if not isinstance(invariant, Totals) or invariant.names is None:
         return {}

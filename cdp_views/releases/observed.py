@@ -21,7 +21,7 @@ from cdp_views.views import needs_scales, observe_max_entropy, observe_view
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Observed:
     """A released table and the mechanism that made it: what a model conditions on.
 
@@ -89,6 +89,15 @@ class Observed:
                 f"{self.mechanism.view} {self.mechanism.noise} noise. Where the steps are small "
                 "against the noise, move the table to its totals and state no rounding."
             )
+
+    def __repr__(self) -> str:
+        m, totals = self.mechanism, self.invariant.matrix.shape[0]
+        view = f"{m.view} view of" if m.keeps_totals else m.view
+        rounded = f", rounded to multiples of {self.rounding:g}" if self.rounding else ""
+        return (
+            f"Observed({self.invariant.n} cells, {totals} exact total{'s' if totals != 1 else ''}, "
+            f"{view} {m.noise} noise{rounded})"
+        )
 
     @property
     def invariant(self) -> Invariant:

@@ -12,6 +12,7 @@ import pandas as pd
 
 from cdp_views.invariants import totals
 from cdp_views.releases.checks import Check
+from cdp_views.releases.labels import coords_of
 from cdp_views.releases.mechanism import Mechanism
 from cdp_views.releases.metadata import LIBRARY, digest_of_metadata
 from cdp_views.releases.observed import Observed
@@ -89,7 +90,12 @@ class ReleasedParts:
         m, at = self.metadata, columns.counts.index(column)
         mechanism = Mechanism(m["view"], m["noise"], m["scale"], totals(labels))
         exact = read_totals(self.folder, name, columns).counts[at][first]
-        return Observed(mechanism, part.counts[at].astype(np.float64), exact.astype(np.float64))
+        return Observed(
+            mechanism,
+            part.counts[at].astype(np.float64),
+            exact.astype(np.float64),
+            coords=coords_of(part.table.to_pandas()),
+        )
 
     def checks(self) -> Iterator[Check]:
         """Every check of `verify`, as it is made; one part is in memory at a time."""

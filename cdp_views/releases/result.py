@@ -1,6 +1,6 @@
 """A released table with the law that it came from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, final
 
@@ -13,6 +13,7 @@ from cdp_views.invariants import Invariant
 from cdp_views.releases import checks
 from cdp_views.releases.checks import Check
 from cdp_views.releases.digest import RELEASED
+from cdp_views.releases.labels import coords_of
 from cdp_views.releases.mechanism import Mechanism
 from cdp_views.releases.observed import Observed
 from cdp_views.releases.reservation import Reservation
@@ -83,6 +84,11 @@ class Release:
     @property
     def observed(self) -> Observed:
         """What a model conditions on: the released table, its mechanism and the exact totals."""
+        return replace(self._bare, coords=self.coords)
+
+    @property
+    def _bare(self) -> Observed:
+        """The same without names of cells, which a model does not need at every step."""
         return Observed(self.mechanism, self.released, self.invariants.to_numpy())
 
     @property
@@ -92,16 +98,7 @@ class Release:
         A cell is called by the first column that tells all cells apart, or by all of them, and
         by its row where they do not.
         """
-        labels = self.table.drop(columns=RELEASED).astype(str)
-        unique = [name for name in labels if labels[name].is_unique]
-        if unique:
-            cell = labels[unique[0]].tolist()
-        else:
-            cell = [" / ".join(row) for row in labels.itertuples(index=False)]
-            if len(set(cell)) < len(cell):  # then by its row too
-                cell = [f"{name} #{row}" for row, name in enumerate(cell, start=1)]
-        others = {str(c): (("cell",), labels[c].tolist()) for c in labels.columns if c != "cell"}
-        return {"cell": cell} | others
+        return coords_of(self.table.drop(columns=RELEASED).astype(str))
 
     def view(self, q: Any) -> dist.Distribution:
         """The law of this release given true counts.
@@ -121,7 +118,7 @@ class Release:
         The totals are data about the prior's parameters. (`cdp.Conditioned` as the prior would
         throw away what they say.) See `cdp.Observed.latent`, which this is.
         """
-        return self.observed.latent(name, prior, scale=scale)
+        return self._bare.latent(name, prior, scale=scale)
 
     def observe(self, name: str, q: Any, *, scale: Any = None) -> Array:
         """Inside a NumPyro model: a site `name` that says this release was made from q too.
@@ -130,7 +127,7 @@ class Release:
         totals. See `cdp.Observed.observe`, which this is. Where counts are so large that float32
         rounds the noise away, this warns: enable 64-bit JAX first.
         """
-        return self.observed.observe(name, q, scale=scale)
+        return self._bare.observe(name, q, scale=scale)
 
     def margin(self, workload: Any = None, *, level: float = 0.90) -> pd.DataFrame:
         """The margin of error of any sums: P(|W y − W q| ≤ margin) = level, for each row of W.

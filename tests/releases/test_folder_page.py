@@ -114,3 +114,13 @@ def test_no_page_where_none_is_wanted(tmp_path):
         "p0.parquet",
     ]
     assert out.metadata["counted"] == "few and many" and len(rows(out)) == 183
+
+
+def test_a_part_is_observed_with_the_names_of_its_cells(made):
+    seen, part = made.observed("p1.parquet", "few"), made.part("p1.parquet")
+    assert repr(seen) == (
+        "Observed(99 cells, 3 exact totals, conditioned view of discrete-laplace noise)"
+    )
+    assert seen.coords["cell"] == seen.coords["block"][1] == part["block"].tolist()
+    assert seen.coords["state"] == (("cell",), [str(state) for state in part["state"]])
+    assert list(seen.coords) == ["cell", "state", "county", "block"]

@@ -106,3 +106,11 @@ def test_cells_are_called_by_the_column_that_tells_them_apart(make):
     assert twice.coords["cell"][5] == "y / b"
     alike = make(names={"state": states})
     assert alike.coords["cell"][4:6] == ["y #5", "y #6"]
+
+
+def test_what_is_observed_has_the_names_of_its_cells(make):
+    made = make(noise="discrete-laplace", delta=0.0, names=list("abcdefgh"))
+    assert made.observed.coords == made.coords and made.coords["cell"] == list("abcdefgh")
+    assert repr(made.observed) == (
+        "Observed(8 cells, 2 exact totals, conditioned view of discrete-laplace noise)"
+    )
