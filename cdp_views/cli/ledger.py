@@ -1,11 +1,14 @@
 """`cdp-views ledger`: a new budget for one table, and what was spent of it."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdp_views.cli._help import print_help
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 app = typer.Typer(
     help="The budget of one table: create it, or see what was spent.",
@@ -53,9 +56,44 @@ def show(file: Annotated[Path, typer.Argument(metavar="FILE", help="A ledger.")]
     entries, spent, left = ledger.entries, ledger.spent, ledger.remaining
     print(f"{file}: budget epsilon {ledger.epsilon:g}, delta {ledger.delta:g}")
     if len(entries):
-        print(entries.to_string(index=False))
-    print(f"spent: epsilon {spent.epsilon:.6g}, delta {spent.delta:.6g}")
-    normal = f" ({left.epsilon_normal:.6g} of normal noise)" if left.epsilon_normal else ""
-    print(f"left:  epsilon {left.epsilon:.6g}{normal}, delta {left.delta:.6g}")
+        print("\n" + _table(entries) + "\n")
+    print(f"spent: epsilon {spent.epsilon:.6g}, delta {spent.delta:.6g}, by all releases together")
+    pure = "laplace and discrete-laplace noise, which need no delta"
+    kinds = "any noise" if ledger.delta else pure
+    print(f"left:  epsilon {left.epsilon:.6g}, delta {left.delta:.6g}, for {kinds}")
+    if left.epsilon_normal > left.epsilon * (1 + 1e-9):
+        print(
+            f"or:    epsilon {left.epsilon_normal:.6g}, delta {left.delta:.6g}, for normal noise "
+            "alone, which adds up to less"
+        )
     if 0 < (entries["noise"] == "normal").sum() < len(entries):
         print("Normal and other noise are mixed: their sizes must be decided beforehand.")
+
+
+def _table(entries: "pd.DataFrame") -> str:
+    """What, when, how and for how much, one line a release."""
+    rows = [("release", "when (UTC)", "counted", "view", "noise", "scale", "epsilon", "delta", "")]
+    for row in entries.to_dict("records"):
+        least, most = row["smallest_scale"], row["largest_scale"]
+        totals = f"{row['added_totals']} new totals" if row["added_totals"] else "no new totals"
+        saved = row["state"] == "complete"
+        if row["corrected"]:
+            totals += f", {row['corrected']} corrected"
+        rows.append(
+            (
+                str(row["release"]),
+                row["reserved"][:16].replace("T", " "),
+                row["counted"] or "(not said)",
+                row["view"],
+                row["noise"],
+                f"{least:.4g}" if least == most else f"{least:.4g} to {most:.4g}",
+                f"{row['epsilon']:g}",
+                f"{row['delta']:g}",
+                f"{'complete' if saved else 'reserved (paid for, not yet saved)'}, {totals}",
+            )
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )

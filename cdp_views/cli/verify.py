@@ -11,12 +11,12 @@ def run(path: Path) -> bool:
     told = made.metadata
     delta = f", delta {told['delta']:g}" if told["delta"] else ""
     what = f"counts of {told['counted']}, " if "counted" in told else ""
-    print(
-        f"{path}: {what}{told['view']} view of {told['noise']} noise, epsilon {told['epsilon']:g}{delta}"
-    )
+    law = f"{told['view']} view of {told['noise']} noise"
+    print(f"{path}: {what}{law}, epsilon {told['epsilon']:g}{delta}")
     passed = True
     for check in made.checks():  # of parts: one after the other, as they are read
-        print("  ok    " if check.ok else "  FAILED", check.text)
+        word = "skipped" if check.skipped else "ok" if check.ok else "FAILED"
+        print(f"  {word:7} {check.text}")
         passed &= check.ok
     print("The release verifies." if passed else "The release does not verify.")
     return passed

@@ -85,6 +85,25 @@ def left(prices: Sequence[Price], epsilon: float, delta: float) -> Left:
     return Left(max(epsilon - whole.epsilon, 0.0), rest, normal)
 
 
+def way_out(rest: Left, asked: Price) -> str:
+    """What still fits: a smaller ε, a smaller δ, or noise that needs none."""
+    if max(rest.epsilon, rest.epsilon_normal) <= 1e-9:  # rounding of what was all of it
+        return "No further release fits."
+    # Normal noise is read at the δ that is left, whatever its own; of all other δ adds up.
+    if asked.delta > 0 and (rest.delta <= 0 or (asked.mu is None and asked.delta > rest.delta)):
+        pure = 'noise="discrete-laplace" or "laplace" (conditioned or imaged) without `delta`'
+        fewer = f"a `delta` of at most {rest.delta:g}, or " if rest.delta > 0 else ""
+        why = "" if rest.delta > 0 else "No delta is left, and this noise needs some. "
+        return f"{why}Release with {fewer}{pure}."
+    most = rest.epsilon if asked.mu is None else rest.epsilon_normal
+    if most <= 0:
+        return 'Release with noise="normal" and a smaller `epsilon`: all other adds up.'
+    digits = 3 - int(np.floor(np.log10(most)))
+    most = np.floor(most * (1 + 1e-9) * 10.0**digits) / 10.0**digits  # downwards: it must fit
+    at = "" if asked.mu is None else f" at delta {rest.delta:g}"
+    return f"Release with a smaller budget: an `epsilon` of at most {most:g}{at}."
+
+
 def _parts(prices: Sequence[Price]) -> tuple[float, float, float]:
     """Σε and Σδ of all but Normal noise, and the μ of that."""
     others = [price for price in prices if price.mu is None]

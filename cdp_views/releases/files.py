@@ -167,7 +167,7 @@ def read_release(path: str | PathLike[str]) -> "Release":
         if there.is_dir():
             raise ValueError(f"`{there}` is a folder. A release in parts: cdp.read_parts(folder).")
         if not there.is_file():
-            raise FileNotFoundError(f"`{there}` is not there. Check the path.")
+            raise FileNotFoundError(_missing(source, there))
     try:
         text = about.read_text(encoding="utf-8")
     except UnicodeError:
@@ -181,6 +181,25 @@ def read_release(path: str | PathLike[str]) -> "Release":
     printed = print_path(source)
     there = "publishable" in told and printed.is_file()
     return Release(_read(source), told, invariant, None, _read(printed) if there else None)
+
+
+def _missing(source: Path, there: Path) -> str:
+    """Which file is not there; or which to name, where a companion of a release was named."""
+    name, stem = str(source), str(source.with_suffix(""))
+    beside = (
+        (f"{stem.removesuffix('.print')}{source.suffix}", "table for print"),
+        (name.removesuffix(".json"), "metadata"),
+        (name.removesuffix(".about.html"), "page about the release"),
+    )
+    for release, what in beside:
+        if release != name and Path(release).is_file() and metadata_path(release).is_file():
+            return f"`{source}` is the {what} of a release. Name the release: `{release}`."
+    if there != source:
+        return (
+            f"`{there}` is not there: a release is read with its metadata beside it. Put them "
+            "there, or name a released table."
+        )
+    return f"`{there}` is not there. Check the path."
 
 
 def _write(table: pd.DataFrame, path: Path) -> None:

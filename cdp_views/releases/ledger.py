@@ -91,13 +91,14 @@ class Ledger:
 
     @property
     def entries(self) -> pd.DataFrame:
-        """One row for each release, unfinished ones too: they are paid for."""
+        """One row for each release, unfinished ones too: they are paid for; scales in counts."""
         with reading(self.path) as database:
             rows = database.execute(
                 "SELECT number, reserved, completed, counted, corrected, epsilon, delta, "
                 "added_totals, design FROM releases ORDER BY number"
             ).fetchall()
         told = [json.loads(row[-1]) for row in rows]
+        scales = [np.asarray(design["scale"], np.float64) for design in told]
         return pd.DataFrame(
             {
                 "release": [row[0] for row in rows],
@@ -105,6 +106,8 @@ class Ledger:
                 "state": ["complete" if row[2] else "reserved" for row in rows],
                 "view": [design["view"] for design in told],
                 "noise": [design["noise"] for design in told],
+                "smallest_scale": [float(scale.min()) for scale in scales],
+                "largest_scale": [float(scale.max()) for scale in scales],
                 "epsilon": [row[5] for row in rows],
                 "delta": [row[6] for row in rows],
                 "added_totals": [row[7] for row in rows],
@@ -298,11 +301,10 @@ class Ledger:
         if accounts.fits(prices, self.epsilon, self.delta):
             return
         rest = accounts.left(prices[:-1], self.epsilon, self.delta)
-        way = "Release with a smaller budget." if rest.epsilon > 0 else "No further release fits."
         raise ValueError(
             f"`{self.path}` has {_amount(rest, self.delta)} left of epsilon {self.epsilon:g}, "
             f"delta {self.delta:g}; this release costs epsilon {cost.price.epsilon:g}, delta "
-            f"{cost.price.delta:g}. Nothing was spent. {way}"
+            f"{cost.price.delta:g}. Nothing was spent. {accounts.way_out(rest, cost.price)}"
         )
 
     def _sentence(self, prices: list[Price], cost: Cost, added: int, told: str) -> str:
@@ -349,7 +351,7 @@ def _designs(database: sqlite3.Connection) -> list[dict[str, Any]]:
 def _amount(rest: Left, delta: float) -> str:
     text = f"epsilon {rest.epsilon:.6g}"
     if rest.epsilon_normal > rest.epsilon * (1 + 1e-9):
-        text += f" ({rest.epsilon_normal:.6g} of normal noise at delta {delta:g})"
+        text += f", or {rest.epsilon_normal:.6g} if it is normal noise (at delta {delta:g}),"
     return text
 
 

@@ -87,5 +87,5 @@ def test_a_changed_table_fails_and_the_total_is_named(command, csv, tmp_path):
     table.to_csv(out, index=False)
     status, stdout, stderr = command("verify", out)
     assert status == 1 and stderr == ""
-    assert 'FAILED total "x" sums to 594.0, published as 593.0' in stdout
+    assert 'FAILED  total "x" sums to 594.0, published as 593.0' in stdout
     assert '"y"' not in stdout and stdout.endswith("The release does not verify.\n")

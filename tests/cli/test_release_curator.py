@@ -67,6 +67,11 @@ def test_structural_zeros_print_file_and_ledger(command, csv, tmp_path):
     table, printed = pd.read_csv(out), pd.read_csv(tmp_path / "r.print.csv")
     assert table["released"][3] == printed["released"][3] == 0 and printed["released"].min() >= 0
     assert printed.groupby("group")["released"].sum().to_dict() == {"x": 1391, "y": 9684}
+    for companion, what in (("r.print.csv", "table for print"), ("r.csv.json", "metadata")):
+        status, _, stderr = command("verify", tmp_path / companion)
+        assert status == 2 and f"is the {what} of a release. Name the release: `{out}`" in stderr
+    (tmp_path / "r.print.csv").unlink()
+    assert "  skipped no print file" in command("verify", out)[1]
     assert f"wrote {tmp_path / 'r.print.csv'}" in stdout and "Analyse this release" in stdout
     assert json.loads((tmp_path / "r.csv.json").read_text())["structural_zeros"] == [3]
 

@@ -31,7 +31,7 @@ def test_a_ledger_is_spent_shown_and_exhausted(command, csv, tmp_path, ledger):
     assert said.index("Afterwards epsilon 0.25") < said.index("Released 8 cells")
     status, stdout, _ = command("ledger", "show", ledger)
     assert status == 0 and "complete" in stdout and "discrete-laplace" in stdout
-    assert "spent: epsilon 0.75, delta 0" in stdout and "left:  epsilon 0.25 (" in stdout
+    assert "spent: epsilon 0.75, delta 0" in stdout and "left:  epsilon 0.25, delta 1e-06" in stdout
     status, stdout, stderr = command(*given, "--epsilon", "0.5", "--out", tmp_path / "s.csv")
     assert status == 2 and stdout == "" and stderr.count("\n") == 1
     assert "has epsilon 0.25 left" in stderr and "Nothing was spent" in stderr
@@ -84,7 +84,7 @@ def test_a_corrected_figure_is_said_and_what_was_counted_too(command, csv, tmp_p
     page = (tmp_path / "t.csv.about.html").read_text()
     assert "cats &lt;i&gt;" in page and "cats <i>" not in page
     shown = command("ledger", "show", ledger)[1]
-    assert shown.count("count\n") >= 1 and "cats <i>" in shown
+    assert "count " in shown and "cats <i>" in shown
     status, _, stderr = command("release", csv(TABLE), *given, tmp_path / "u.csv", "--counted", " ")
     assert status == 2 and "must be a few words on one line" in stderr
 

@@ -46,7 +46,7 @@ def test_a_folder_is_released_and_verified(command, source, tmp_path):
     frame = pd.read_parquet(out / "p0.parquet")
     frame.assign(released=np.roll(frame["released"], 1) + 1).to_parquet(out / "p0.parquet")
     status, said, _ = command("verify", out)
-    assert status == 1 and "FAILED `p0.parquet`: 1 totals differ" in said
+    assert status == 1 and "FAILED  `p0.parquet`: 1 totals differ" in said
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,9 @@ import numpyro.distributions as dist
 import pytest
 
 import cdp_views as cdp
+from cdp_views.loss import analytic_gaussian_mu
 from cdp_views.releases import accounts
-from cdp_views.releases.accounts import Price
+from cdp_views.releases.accounts import Price, fits, left, way_out
 from cdp_views.releases.cost import Cost
 from cdp_views.releases.earlier import Exact
 
@@ -77,8 +78,35 @@ def test_what_is_refused_later_is_refused_before_it_is_paid_for(make, ledger):
 def test_one_release_may_spend_the_whole_budget(make, ledger):
     make(epsilon=1.0, delta=1e-6, ledger=ledger)
     assert ledger.spent.epsilon == pytest.approx(1, rel=1e-9)
-    with pytest.raises(ValueError, match="Release with a smaller budget"):
+    with pytest.raises(ValueError, match="No further release fits"):
         make(epsilon=0.01, delta=1e-6, ledger=ledger)
+
+
+@pytest.mark.parametrize(
+    ("prices", "asked", "delta", "words"),
+    [
+        ([], Price(0.1, 1e-6, 0.03), 0.0, 'No delta is left.*"discrete-laplace" or "laplace"'),
+        ([], Price(0.1, 1e-6, None), 0.0, "without `delta`"),
+        ([Price(0.5, 5e-7, None)], Price(0.1, 6e-7, None), 1e-6, "at most 5e-07, or noise="),
+        ([Price(2 / 3, 0.0, None)], Price(0.5, 0.0, None), 1e-6, "at most 0.3333[.]$"),
+        ([Price(0.9, 1e-6, 0.2)], Price(0.9, 1e-6, 0.2), 1e-6, "at most 0.5107 at delta 1e-06"),
+        ([Price(1.0, 0.0, None)], Price(0.1, 0.0, None), 0.0, "No further release fits"),
+    ],
+)
+def test_the_way_out_of_a_refusal_fits(prices, asked, delta, words):
+    rest = left(prices, 1.0, delta)
+    said = way_out(rest, asked)
+    assert re.search(words, said), said
+    if (found := re.search(r"`epsilon` of at most ([\d.]*\d)", said)) is None:
+        return
+    most = float(found[1])
+    if asked.mu is None:
+        assert fits([*prices, Price(most, asked.delta, None)], 1.0, delta)
+        assert not fits([*prices, Price(most + 1e-3, asked.delta, None)], 1.0, delta)
+    else:
+        mus = [analytic_gaussian_mu(each, rest.delta) for each in (most, most + 1e-3)]
+        kept = [fits([*prices, Price(most, rest.delta, mu)], 1.0, delta) for mu in mus]
+        assert kept == [True, False]
 
 
 def test_normal_noise_composes_as_the_evaluator_says(make, inv, ledger):
