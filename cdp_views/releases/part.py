@@ -248,12 +248,11 @@ def _read(path: Path, wanted: list[str]) -> tuple["pa.Table", str]:
 def _missing(column: "pa.ChunkedArray") -> int:
     import pyarrow as pa
 
-    if not pa.types.is_dictionary(column.type):
-        return column.null_count
-    found = 0
-    for chunk in column.chunks:  # a value of the dictionary may be missing too
-        lost = np.append(chunk.dictionary.is_null().to_numpy(zero_copy_only=False), True)
-        found += int(np.count_nonzero(lost[chunk.indices.fill_null(-1).to_numpy()]))
+    found = column.null_count
+    for chunk in column.chunks if pa.types.is_dictionary(column.type) else ():
+        if chunk.dictionary.null_count:  # a value of the dictionary may be missing too
+            lost = np.append(chunk.dictionary.is_null().to_numpy(zero_copy_only=False), False)
+            found += int(np.count_nonzero(lost[chunk.indices.fill_null(-1).to_numpy()]))
     return found
 
 
