@@ -8,8 +8,8 @@ from typing import Any, ClassVar, final
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy  # its `stats`, most of a second of imports, comes when it is asked for
 from jax import Array
-from scipy import stats
 
 from cdp_views._float64 import in_float64
 from cdp_views.deviation import Deviation, LaplaceDeviation
@@ -167,11 +167,11 @@ class InverseChi(Mixing):
 
     @property
     def first_moment(self) -> Any:
-        from scipy.special import gammaln
-
         df = np.asarray(self.df, np.float64)
         safe = np.where(df > 1, df, 2)
-        value = np.sqrt(safe / 2) * np.exp(gammaln((safe - 1) / 2) - gammaln(safe / 2))
+        value = np.sqrt(safe / 2) * np.exp(
+            scipy.special.gammaln((safe - 1) / 2) - scipy.special.gammaln(safe / 2)
+        )
         return np.where(df > 1, value, np.inf)
 
     @property
@@ -203,7 +203,7 @@ class InverseChi(Mixing):
         return ray + constant - (2 * half + 1) * groups.sum(jnp.log(w))
 
     def margin(self, level: float) -> Any:
-        return stats.t.ppf((1 + level) / 2, np.asarray(self.df, np.float64))
+        return scipy.stats.t.ppf((1 + level) / 2, np.asarray(self.df, np.float64))
 
     def of_groups(self, groups: Any) -> "InverseChi":
         df = jnp.asarray(self.df)

@@ -8,6 +8,7 @@ p_i = c_i/c_m, x = 1/u and w_i = R_i/u = √((1−x)² + (1−p²)x(2−x)) the 
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -16,6 +17,8 @@ from cdp_views._segments import once
 from cdp_views.precision.scalar import Moments, newton, pieces_of
 
 
+# run eagerly, every operation would be compiled by itself, and the loop again at every call
+@jax.jit
 def balanced_noise(lanes: Lanes, c: Array, z: Array) -> Array:
     """The Gaussian with standard deviations c that sums to 0 in every group, from normals z.
 

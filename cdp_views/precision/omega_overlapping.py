@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax import Array
 from jax.scipy.special import logsumexp
 from scipy import special
-from scipy.stats import qmc
 
 from cdp_views.precision.omega_tangents import around_peak, draw
 
@@ -135,7 +135,9 @@ def acceptance(q: np.ndarray, law: Chord, laws: Laws) -> tuple[float, float]:
     means = []
     for seed in range(_RANDOMISATIONS):
         u = np.clip(
-            qmc.Sobol(k + 1, rng=np.random.default_rng(seed)).random(_POINTS), 1e-12, 1 - 1e-12
+            scipy.stats.qmc.Sobol(k + 1, rng=np.random.default_rng(seed)).random(_POINTS),
+            1e-12,
+            1 - 1e-12,
         )
         z = special.ndtri(u[:, :k])
         r = law.quantile(u[:, k])

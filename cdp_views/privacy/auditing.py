@@ -4,7 +4,8 @@ from typing import Any
 
 import jax
 import numpy as np
-from scipy import sparse, stats
+import scipy
+from scipy import sparse
 
 from cdp_views import _checks
 from cdp_views._checks import UnsupportedError
@@ -251,7 +252,7 @@ def _marginal_p(law: Any, trials: Trials, watched: Watched, loc: np.ndarray) -> 
     chances.sort(axis=0)
     ranks = np.arange(draws + 1)[:, None] / draws
     distance = max(np.max(ranks[1:] - chances), np.max(chances - ranks[:-1]))
-    return min(1.0, len(cells) * float(stats.kstwo.sf(distance, draws)))
+    return min(1.0, len(cells) * float(scipy.stats.kstwo.sf(distance, draws)))
 
 
 def _findings(

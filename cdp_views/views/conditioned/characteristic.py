@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax import Array
 from jax.scipy.special import logsumexp
 from numpyro.distributions import constraints
 from scipy import special
-from scipy.interpolate import CubicHermiteSpline
 
 from cdp_views import _checks
 from cdp_views._float64 import in_float64
@@ -213,7 +213,7 @@ def host_log_phi(mixing: Mixing) -> Callable[[np.ndarray], np.ndarray]:
         return lambda t: -np.log1p(np.square(t))
     value, slope = (np.asarray(part) for part in _compiled_table(mixing))
     low, high, count = _TABLE
-    spline = CubicHermiteSpline(np.linspace(low, high, count), value, slope)
+    spline = scipy.interpolate.CubicHermiteSpline(np.linspace(low, high, count), value, slope)
 
     def at(t: np.ndarray) -> np.ndarray:
         v = np.log(np.maximum(t, 1e-300))

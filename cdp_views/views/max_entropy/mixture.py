@@ -1,7 +1,6 @@
 """Maximum entropy for scale mixtures: independent random scales, made to fit the totals."""
 
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar, final
 
 import jax
@@ -73,10 +72,7 @@ class MaxEntropyMixture(MixtureView):
         return s, once(jax.random.normal(two, s.shape, s.dtype))
 
     def sample_noise(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
-        return _drawn(self, key, self.shape(sample_shape))
-
-    def _noise(self, key: Array, shape: tuple[int, ...]) -> Array:
-        s, z = self._scales_and_normals(key, shape)
+        s, z = self._scales_and_normals(key, self.shape(sample_shape))
         groups, lanes = self.groups, self.lanes
         scale = jnp.asarray(self.scale, s.dtype)
         b = None if groups.weights is None else groups._weights_like(s.dtype)
@@ -303,9 +299,6 @@ class MaxEntropyChecked(MaxEntropyMixture):
         super().__init__(*args, **kwargs)
         refuse_pairs(self.groups.segments, "raise")
 
-    def sample_noise(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
-        return self._noise(key, self.shape(sample_shape))
-
     def _scales(self, key: Array, shape: tuple[int, ...]) -> Array:
         s = self._independent(key, shape)
         if not _checks.is_concrete(s, self.scale):
@@ -327,12 +320,6 @@ class MaxEntropyChecked(MaxEntropyMixture):
     def _called(self, group: int) -> str:
         names = self.groups.names
         return str(group) if names is None else str(names[group])
-
-
-# run eagerly, every operation would be compiled by itself, and the loop again at every call
-@partial(jax.jit, static_argnames="shape")
-def _drawn(view: MaxEntropyMixture, key: Array, shape: tuple[int, ...]) -> Array:
-    return view._noise(key, shape)
 
 
 def _itself(s: Array) -> Array:

@@ -1,5 +1,7 @@
 """The two random numbers of every cell of a scale mixture: its scale s and a standard normal."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -18,8 +20,13 @@ def independent_pairs(
     """Independent s and standard normals of every cell (*batch, n), at its place in the lanes."""
     dtype, places = jnp.result_type(float), lanes.shape(shape[:-1])
     if isinstance(mixing, Rayleigh):  # both from one hash
-        e, z = once(exponential_and_normal(key, places))
-        return jnp.sqrt(squared_unit_scales(e)), z
+        return _laplace_pairs(key, places)
     one, two = jax.random.split(key)
     s = lanes.taken(mixing.sample(one, shape, dtype))
     return once((s, jax.random.normal(two, places, dtype)))
+
+
+@partial(jax.jit, static_argnames="places")
+def _laplace_pairs(key: Array, places: tuple[int, ...]) -> tuple[Array, Array]:
+    e, z = once(exponential_and_normal(key, places))
+    return jnp.sqrt(squared_unit_scales(e)), z
