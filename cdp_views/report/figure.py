@@ -8,6 +8,7 @@ import pandas as pd
 import xarray as xr
 
 from cdp_views.report.canvas import new_figure
+from cdp_views.report.names import noise_name
 from cdp_views.report.rows import Row, grouped, percent, records
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def comparison_figure(table: pd.DataFrame, dataset: xr.Dataset) -> "Figure":
     axes = figure.subplots(len(groups), columns, squeeze=False, sharex="col", sharey=False)
     for row, ((noise, scales), rows) in zip(axes, groups, strict=True):
         _margins(row[0], rows)
-        heading = f"{scales} scales, {noise} noise"
+        heading = f"{scales} scales, {noise_name(noise)} noise"
         row[0].set_title(
             f"{heading}\n{_proved(rows)}" if several else heading, loc="left", fontweight="bold"
         )

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from cdp_views.report.rows import percent, records
+from cdp_views.report.names import mechanism_name, noise_name
+from cdp_views.report.rows import figure, percent, records
 from cdp_views.report.template import as_data, aside, fill, listed, plain, rerun
 
 MEASURES = {
@@ -61,6 +62,7 @@ def comparison_page(
     rows = records(table)
     data = {
         "rows": [_row(row) for row in rows],
+        "noises": {name: noise_name(name) for name in dict.fromkeys(table["noise"].astype(str))},
         "measures": MEASURES,
         "sizes": [m[1] for name in table.columns if (m := _RELATIVE.fullmatch(str(name)))],
         "cells": _cells(dataset),
@@ -92,6 +94,8 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     errors = {f"{name}_stderr": row.get(f"{name}_stderr", math.nan) for name in MEASURES}
     return {
         **{name: str(row[name]) for name in kept},
+        "label": mechanism_name(row["view"], row["noise"])
+        + (f", {row['scales']} scales" if row["scales"] != "equal" else ""),
         "values": plain({name: row[name] for name in MEASURES} | errors),
         "relative": plain(relative),
     }
@@ -110,13 +114,17 @@ def _curves(curves: xr.Dataset) -> dict[str, Any]:
     axes = {name: plain(curves[name].values) for name in ("epsilon", "type_one")}
     lines = {name: plain(np.round(curves[name].values, 6)) for name in names}
     labels = {name: [str(v) for v in curves[name].values] for name in ("noise", "view", "kind")}
-    return axes | lines | labels
+    called = [
+        mechanism_name(view, noise) if noise else view
+        for view, noise in zip(labels["view"], labels["noise"], strict=True)
+    ]
+    return axes | lines | labels | {"label": called}
 
 
 def _question(table: pd.DataFrame, dataset: xr.Dataset) -> str:
     guarantees = list(dict.fromkeys(table["guarantee"].astype(str)))
     units = list(dict.fromkeys(table["neighbours"].astype(str)))
-    noises = " and ".join(dict.fromkeys(table["noise"].astype(str)))
+    noises = " and ".join(noise_name(n) for n in dict.fromkeys(table["noise"].astype(str)))
     return html.escape(
         f"{dataset.sizes['cell']:,} counts are published with {noises} noise, and their totals "
         f"exactly. Which way of making the noise keep the totals leaves the counts most useful? "
@@ -140,11 +148,25 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     lines = []
     for row in rows:
         guess = percent(float(row["guess_rate"]), float(row["guess_rate_stderr"])) or "–"
-        cells = [row["noise"], row["scales"], row["view"], row["guarantee"], row["kind"], guess]
-        cells += [f"{row[name]:,.4g}" for name in ("mean_sd", "margin90_typical", "margin90_worst")]
-        cells.append(row["error_kind"])
-        lines.append("".join(f"<td>{html.escape(str(cell))}</td>" for cell in cells))
-    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
+        texts = [
+            noise_name(row["noise"]),
+            row["scales"],
+            row["view"],
+            row["guarantee"],
+            row["kind"],
+        ]
+        numbers = [guess]
+        numbers += [figure(row[n]) for n in ("mean_sd", "margin90_typical", "margin90_worst")]
+        lines.append(
+            "".join(f"<td>{html.escape(str(text))}</td>" for text in texts)
+            + "".join(f'<td class="n">{number}</td>' for number in numbers)
+            + f"<td>{html.escape(row['error_kind'])}</td>"
+        )
+    right = heads[5:9]
+    head = "".join(
+        f'<th scope="col"{' class="n"' * (name in right)}>{html.escape(name)}</th>'
+        for name in heads
+    )
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 

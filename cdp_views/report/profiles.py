@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from cdp_views.report.canvas import new_figure
+from cdp_views.report.names import noise_name
 from cdp_views.report.rows import percent
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def profile_figure(curves: xr.Dataset) -> "Figure":
     axes = figure.subplots(len(noises), 2, squeeze=False, sharex="col", sharey="col")
     for row, noise in zip(axes, noises, strict=True):
         own = curves.isel(mechanism=np.flatnonzero(curves["noise"].values == noise))
-        heading = f"{noise.capitalize()} noise: " if noise else ""
+        heading = f"{noise_name(noise)} noise: " if noise else ""
         _profiles(row[0], own)
         row[0].set_title(f"{heading}privacy profile\n(lower is more private)", loc="left")
         _tradeoffs(row[1], own)

@@ -58,11 +58,37 @@ def percent(rate: float, stderr: float) -> str:
         Text.
 
     Example:
-        >>> percent(0.534, float("nan")), percent(0.621, 0.003)
-        ('53.40 %', '62.1 ± 0.3 %')
+        >>> percent(0.534, float("nan")), percent(0.621, 0.003), percent(0.99996, float("nan"))
+        ('53.40 %', '62.1 ± 0.3 %', '> 99.99 %')
     """
     if not np.isfinite(rate):
         return ""
     if not np.isfinite(stderr):
-        return f"{100 * rate:.2f} %"
+        return f"{'> 99.99' if 0.99995 <= rate < 1 else f'{100 * rate:.2f}'} %"
     return f"{100 * rate:.1f} ± {max(100 * stderr, 0.1):.1f} %"
+
+
+def chance(probability: float) -> str:
+    """A probability with three decimals, never as 0 or 1; "" for NaN.
+
+    What was estimated from draws is never known to be 0 or 1, whatever the share of the draws.
+
+    Example:
+        >>> chance(0.5), chance(0.99993), chance(1.0), chance(0.0)
+        ('0.500', '> 0.999', '> 0.999', '< 0.001')
+    """
+    if not np.isfinite(probability):
+        return ""
+    if probability > 0.999:
+        return "> 0.999"
+    return "< 0.001" if probability < 0.001 else f"{probability:.3f}"
+
+
+def figure(value: float) -> str:
+    """A number with four significant digits at least, thousands separated, never as a power.
+
+    Example:
+        >>> figure(5.65685), figure(12345.6), figure(0.012344)
+        ('5.657', '12,346', '0.01234')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"

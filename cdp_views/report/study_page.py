@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from cdp_views.report.names import mechanism_name, noise_name
 from cdp_views.report.template import as_data, aside, fill, listed, plain, rerun
 
 MEASURES = {
@@ -93,6 +94,7 @@ def _data(points: xr.Dataset, workloads: xr.Dataset, public: bool) -> dict[str, 
         for row in zip(*(points[name].values for name in _COORDINATES), strict=True)
     ]
     for i, one in enumerate(told):
+        one["label"] = mechanism_name(one["view"], one["noise"])
         one |= {name: str(points[name].values[i]) for name in ("guarantee", "kind", "neighbours")}
         one |= plain(
             {"budget": points["budget"].values[i], "guess": points["guess_rate"].values[i]}
@@ -114,6 +116,7 @@ def _data(points: xr.Dataset, workloads: xr.Dataset, public: bool) -> dict[str, 
         figures[key] = place.reshape(values.shape).tolist()
     return {
         "points": told,
+        "noises": {name: noise_name(name) for name in dict.fromkeys(p["noise"] for p in told)},
         "workloads": [str(name) for name in workloads["workload"].values],
         "units": [str(unit) for unit in workloads["unit"].values],
         "measures": MEASURES,
@@ -141,11 +144,12 @@ def _question(points: xr.Dataset, workloads: xr.Dataset) -> str:
     def several(values: Any) -> str:
         return ", ".join(dict.fromkeys(str(value) for value in values))
 
+    noises = several(map(noise_name, points["noise"].values))
     return html.escape(
         f"Counts are published with noise, and some totals exactly. Which noise, made to keep the "
         f"totals in which way, answers which question best, at which budget? "
         f"{points.sizes['point']:,} mechanisms: tables {several(points['table'].values)}; exact "
-        f"within {several(points['invariant'].values)}; noise {several(points['noise'].values)}; "
+        f"within {several(points['invariant'].values)}; noise {noises}; "
         f"{several(points['view'].values)}; scales {several(points['scales'].values)}. Questions: "
         f"{several(workloads['workload'].values)}."
     )

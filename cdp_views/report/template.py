@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 _FOLDER = "cdp_views.report"
-# What pages share: the style of all, and of those with charts also how they are drawn.
-# LAW is what the page about a release computes.
+# What pages share: the style of all, and of those with charts also how they begin and are drawn.
+# LAW is what the page about a release computes. These files may name each other.
 _SHARED = {
+    "HEAD": "charts_head.html",
     "STYLE": "style.html",
     "CHARTSTYLE": "charts_style.html",
     "CHARTS": "charts.html",
@@ -27,7 +28,7 @@ _PACKAGES = ("numpyro", "jax", "numpy", "scipy")
 def fill(template: str, parts: Mapping[str, str]) -> str:
     """The page of this name with every {{PART}} in its place.
 
-    {{STYLE}} is what all pages share, {{CHARTSTYLE}} and {{CHARTS}} what those with charts do.
+    {{STYLE}} is what all pages share, {{HEAD}} and {{CHARTS}} what those with charts do.
 
     Args:
         template: a file of this folder, such as "page.html".
@@ -44,8 +45,11 @@ def fill(template: str, parts: Mapping[str, str]) -> str:
         ...     "NOTES", "TABLE", "RERUN", "DATA"), ""))
         False
     """
-    parts = {name: _read(file) for name, file in _SHARED.items()} | dict(parts)
-    return re.sub(r"\{\{([A-Z]+)\}\}", lambda found: parts[found[1]], _read(template))
+    page, named = _read(template), re.compile(r"\{\{([A-Z]+)\}\}")
+    while any(found[1] in _SHARED for found in named.finditer(page)):
+        page = named.sub(lambda f: _read(_SHARED[f[1]]) if f[1] in _SHARED else f[0], page)
+    # At last, and once: what a part says is no placeholder.
+    return named.sub(lambda found: parts[found[1]], page)
 
 
 def as_data(value: Any) -> str:

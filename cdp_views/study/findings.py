@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from cdp_views.report import figure, noise_name, percent
 from cdp_views.study.mechanisms import NOT_PROVED, UNCONSTRAINED
 
 _SURE = 3.0  # standard errors of a difference
@@ -79,7 +80,7 @@ def _of_one(
             alike = [i for i in here if not _apart(mae, error, int(i), best)]
             first[float(budget)] = tuple(sorted(set(view[alike])))
     table, invariant, scales, noise, notion = names
-    told = [f"{noise.capitalize()} noise", f"{invariant} exact"]
+    told = [f"{noise_name(noise)} noise", f"{invariant} exact"]
     # What is the same everywhere goes without saying.
     told += [
         text
@@ -105,7 +106,9 @@ def _of_one(
     best = _words(first[middle])
     everyone = len(first[middle]) == len(set(view[keeps]))
     if len(winners) == 1 and everyone:
-        verb = f"{best} have the same mean absolute error at every budget, as far as can be told"
+        # Only of estimates is there anything left to tell.
+        told = ", as far as can be told from draws" * bool((error[keeps] > 0).any())
+        verb = f"{best} have the same mean absolute error at every budget{told}"
     elif len(winners) == 1:
         verb = f"{best} {_has(first[middle])} the smallest mean absolute error at every budget"
     else:
@@ -115,7 +118,7 @@ def _of_one(
         )
         verb = f"which view has the smallest mean absolute error depends on the budget: {turns}"
     against = _against_best(workloads, rows[here], j)
-    return f"{where}: {verb}. At {guarantee} it is {low:.4g}{others}.{against}"
+    return f"{where}: {verb}. At {guarantee} it is {figure(low)}{others}.{against}"
 
 
 def _against_best(workloads: xr.Dataset, rows: np.ndarray, j: int) -> str:
@@ -150,10 +153,11 @@ def _guesses(points: xr.Dataset) -> list[str]:
                     spread, worst = gap, (n, b, guess[some].min(), guess[some].max())
     if worst is None:
         return []
+    low, high = (percent(rate, np.nan) for rate in worst[2:])
     sentence = (
-        f"The same ε is not the same privacy: at ε = {worst[1]:g} {worst[0]} noise leaves the best "
-        f"attacker right between {100 * worst[2]:.1f} and {100 * worst[3]:.1f} % of the time, by "
-        "view and by what stays exact. Compare across the best guess, below, before you choose."
+        f"The same ε is not the same privacy: at ε = {worst[1]:g} {noise_name(worst[0])} noise "
+        f"leaves the best attacker right between {low} and {high} of the time, by view and by what "
+        "stays exact. Compare across the best guess, below, before you choose."
     )
     return [sentence]
 

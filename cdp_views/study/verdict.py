@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from cdp_views.report import Row, grouped, percent
+from cdp_views.report import Row, grouped, noise_name, percent
 from cdp_views.study.alike import alike, factors
 from cdp_views.study.mechanisms import NOT_PROVED, UNCONSTRAINED
 from cdp_views.study.request import EQUAL
@@ -38,9 +38,7 @@ def judge(
             views = [row for row in group if row["view"] != UNCONSTRAINED]
             if not views:
                 continue
-            where = f"With {scales} scales" + (
-                f" and {noise.capitalize()} noise" if several else ""
-            )
+            where = f"With {scales} scales" + (f" and {noise_name(noise)} noise" if several else "")
             same, said = _sameness(views, fingerprints, blocks, where)
             sentences.extend(said)
             if not same:
@@ -59,7 +57,7 @@ def _different(notions: Sequence[Sequence[Row]]) -> str:
     """That one ε in two notions is not one privacy: what an attacker gains under each."""
     quoted = []
     for rows in notions:
-        noises = _and(list(dict.fromkeys(row["noise"].capitalize() for row in rows)))
+        noises = _and(list(dict.fromkeys(noise_name(row["noise"]) for row in rows)))
         guarantee = rows[0]["guarantee"]
         known = [row for row in rows if np.isfinite(row["guess_rate"])]
         if not known:
@@ -176,11 +174,14 @@ def _ranking(views: list[Row], where: str) -> list[str]:
         for row in ranked
         if _apart(row, ranked[0])
     ]
-    sentence = (
-        f"{where}, the most accurate in total {'is' if len(first) == 1 else 'are'} {_and(first)}: "
-        f"the expected absolute errors of the cells sum to {best:,.0f}"
-    )
-    return [sentence + "".join(rest) + "."]
+    sums = f"the expected absolute errors of the cells sum to {best:,.0f}"
+    if not rest:
+        # Only of estimates is there anything left to tell.
+        drawn = any(row.get("total_absolute_error_stderr", 0.0) > 0 for row in ranked)
+        within = ", as far as can be told from draws" * drawn
+        return [f"{where}, {_and(first)} are equally accurate in total{within}: {sums}."]
+    sentence = f"{where}, the most accurate in total {'is' if len(first) == 1 else 'are'} "
+    return [f"{sentence}{_and(first)}: {sums}{''.join(rest)}."]
 
 
 def _kept(views: list[Row], dataset: xr.Dataset) -> list[str]:
@@ -210,6 +211,8 @@ def _cost(group: list[Row], views: list[Row], where: str) -> list[str]:
     if not bases:
         return []
     base, best = bases[0], min(views, key=_error)
+    first = [row["view"] for row in views if not _apart(row, best)]
+    which = _together(first) if len(first) == len(views) > 1 else _and(first)
     change = 100 * (_error(best) / _error(base) - 1)
     if not _apart(best, base):
         within = max(_SHOWN, 100 * _SURE * _both(best, base, "total_absolute_error") / _error(base))
@@ -217,7 +220,7 @@ def _cost(group: list[Row], views: list[Row], where: str) -> list[str]:
     else:
         errors = f"{'raise' if change > 0 else 'lower'} the cells' errors by {abs(change):.1f} %"
     sentence = (
-        f"{where}, exact totals {errors}: {best['view']} against unconstrained noise of the same "
+        f"{where}, exact totals {errors}: {which} against unconstrained noise of the same "
         f"privacy, whose worst total would be off by up to {base['totals_margin90_worst']:,.0f} "
         "(90 % margin)."
     )
@@ -241,9 +244,8 @@ def _patterns(rows: list[Row], dataset: xr.Dataset) -> list[str]:
                 if spared == 0
                 else f"less noise to {spared:,} of {sd.shape[1]:,} cells"
             )
-            which = f"{row['view']} against {equal['view']}"
-            if row["view"] == equal["view"]:
-                which = f"{row['view']} in both"
+            one, other = (_least(group, of) for of in (scales, EQUAL))
+            which = f"{one} in both" if one == other else f"{one} against {other}"
             sentences.append(
                 f"At the same privacy {scales} scales make the expected errors sum to "
                 f"{_error(row) / _error(equal):.2f} times those of equal scales ({which}) and give "
@@ -252,8 +254,20 @@ def _patterns(rows: list[Row], dataset: xr.Dataset) -> list[str]:
     return sentences
 
 
+def _least(rows: list[Row], scales: str) -> str:
+    """The views that err least with these scales: all of them where they tie."""
+    some = [row for row in rows if row["scales"] == scales]
+    best = min(some, key=_error)
+    return _and([row["view"] for row in some if not _apart(row, best)])
+
+
 def _and(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
+
+
+def _together(views: Sequence[str]) -> str:
+    """All views that were compared, none of them first."""
+    return f"all {_count(len(views))} views alike" if len(views) > 2 else f"{_and(views)} alike"
 
 
 def _count(number: int) -> str:

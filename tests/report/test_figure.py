@@ -71,7 +71,7 @@ def test_rows_of_different_privacy_are_not_called_equal():
     table.loc[6, ["guarantee", "guess_rate", "guess_rate_stderr"]] = ["none proved", np.nan, np.nan]
     said = words(comparison_figure(table, dataset))
     assert "two notions of privacy: compare within one, not across" in said
-    assert "uneven scales, normal noise\npure 1-DP" in said and "max-entropy\n(none proved)" in said
+    assert "uneven scales, Normal noise\npure 1-DP" in said and "max-entropy\n(none proved)" in said
     assert "62.0 ± 0.2 % at pure 1-DP" in said and "at none proved" not in said
 
 

@@ -30,6 +30,8 @@ def test_page_holds_what_the_comparison_found(found):
     page = found.page(command="cdp-views compare 'a <b>.csv'")
     data = parsed(page)
     assert [row["view"] for row in data["rows"]] == list(found.table["view"])
+    assert data["rows"][2]["label"] == "conditioned view, Normal noise"
+    assert {row["label"].rpartition(", ")[2] for row in data["rows"][4:]} == {"unequal scales"}
     got = [row["values"]["mean_sd"] for row in data["rows"]]
     assert got == pytest.approx(list(found.table["mean_sd"]), rel=1e-6)
     margin = np.sort(found.dataset["margin90"].values, axis=1)
@@ -101,7 +103,7 @@ def test_controls_work_in_a_browser(in_browser):
     assert result["outside"] == [] and all(result["drawn"])
     assert (first[0], fewer[0]) == (8, 6)
     assert "guarantees differ" in worst[1] and shown == "block" and "max-entropy" in tip
-    found_number = [re.search(r"\(([\d.,]+)\)", said[1]) for said in (worst, poorer)]
+    found_number = [re.search(r"smallest is ([\d.,]+) \(", said[1]) for said in (worst, poorer)]
     number = [float(m[1].replace(",", "")) for m in found_number if m]
     assert number[1] / number[0] > 5  # a tenth of the budget
 
