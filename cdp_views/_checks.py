@@ -1,8 +1,10 @@
 """Errors that teach: each names the argument, what was got and what to do."""
 
+import os
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,6 +64,17 @@ def finite(name: str, value: Any, remedy: str) -> None:
     if bad.any():
         where = "" if array.ndim == 0 else f" at index {_index(bad)}"
         raise ValueError(f"`{name}` must be finite; got {array[bad].flat[0]}{where}. {remedy}")
+
+
+def writable_folder(folder: Path) -> None:
+    """Raise unless files can be made in this folder, or in one that can be made."""
+    there = folder.absolute()
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    if not there.is_dir():
+        raise NotADirectoryError(f"`{there}` is a file where a folder is needed. Name another.")
+    if not os.access(there, os.W_OK):
+        raise PermissionError(f"`{there}` cannot be written to. Name another folder.")
 
 
 def _index(bad: np.ndarray) -> str:

@@ -47,8 +47,8 @@ def smallest(attempt: Callable[[float], tuple[float, bool]], *, close: float = 1
             break
     reached = "every scale tried keeps" if low == 0 else "no scale tried keeps"
     raise ValueError(
-        f"`view_of_scale` must keep the budget from some scale on and break it below; {reached} "
-        "it. Check that the view's noise is proportional to the argument."
+        f"The budget is too {'large' if low == 0 else 'small'}: {reached} it. Or else the noise of "
+        "`view_of_scale` is not proportional to its argument: check it."
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from cdp_views._checks import writable_folder
 from cdp_views.cli.tables import labels, numbers, read_table
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Request:
 def run(request: Request) -> bool:
     """Do it; whether the draws are fit to use. Every refusal comes before anything is written."""
     _check(request)
+    writable_folder(request.out)
     for name in _FILES:
         if (request.out / name).exists():
             raise ValueError(
@@ -75,6 +77,8 @@ def _check(request: Request) -> None:
         raise ValueError(f"--model must be one of {', '.join(MODELS)}; got {request.model!r}.")
     if request.samples < 100:
         raise ValueError(f"--num-samples must be at least 100; got {request.samples}.")
+    if not 0 <= request.seed < 2**32:
+        raise ValueError(f"--seed must be at least 0 and below 2^32; got {request.seed}.")
     for option, value in (("--threshold", request.threshold), ("--typical", request.typical)):
         if value is not None and not np.isfinite(value):
             raise ValueError(f"{option} must be a finite number; got {value}.")

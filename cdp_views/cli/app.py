@@ -321,7 +321,14 @@ def main() -> None:
         # Typer's usage errors (an unknown option, a word for a number) know their message.
         message = getattr(error, "format_message", None)
         if message is not None:
+            if len(lines := message().splitlines()) > 1:  # a group alone, which shows its help
+                print(*lines, sep="\n")
+                sys.exit(0)
             _fail(message(), 2)
+        # The system's own words name a path and no remedy.
+        if isinstance(error, OSError) and error.strerror and error.filename:
+            where = f"`{error.filename}` cannot be used ({error.strerror})."
+            _fail(f"{where} Check the path, its permissions and the space on the disk.", 2)
         # ValueError holds InfeasibleError, NotImplementedError holds UnsupportedError.
         if isinstance(error, ValueError | NotImplementedError | OSError):
             from cdp_views.cli.options import in_options, options_of

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from cdp_views._checks import writable_folder
 from cdp_views.cli.options import in_options
 from cdp_views.cli.tables import (
     column,
@@ -75,6 +76,9 @@ def run(request: Request) -> None:
     if request.count is None:
         raise ValueError("--count is missing: name the column of true counts.")
     counts = numbers(table, request.count, "--count")
+    for option, names in (("--within", request.within), ("--names", (request.names,))):
+        if request.count in names:
+            raise ValueError(f'{option} "{request.count}" is the count column. Name another one.')
     groups = labels(table, request.within, "--within")
     weights = published(table, request.weights, "--weights", request.count, signed=True)
     cells = _cell_names(table, request, groups)
@@ -201,8 +205,8 @@ def _check_numbers(request: Request) -> None:
         ("draws", request.draws or 0, 0),
         ("seed", request.seed, 0),
     ):
-        if value < least:
-            raise ValueError(f"--{option} must be at least {least}; got {value}.")
+        if not least <= value < 2**32:
+            raise ValueError(f"--{option} must be at least {least} and below 2^32; got {value}.")
 
 
 def _check_folder(request: Request) -> None:
@@ -211,6 +215,7 @@ def _check_folder(request: Request) -> None:
         return
     if request.out.exists() and not request.out.is_dir():
         raise ValueError(f"--out {request.out} is a file. Name a folder.")
+    writable_folder(request.out)
     there = [name for name in FILES if (request.out / name).exists()]
     if there and not request.overwrite:
         raise ValueError(

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 # what the library calls in the plural, an option that may be repeated calls in the singular
-_SINGULAR = {"counts": "count", "noises": "noise", "invariant": "within", "groups": "within"}
+_SINGULAR = {"counts": "count", "noises": "noise", "inv": "within", "invariant": "within"}
 _VALUE = r'"[^"]*"(?:(?:, | or |, or )"[^"]*")*|[\w.+-]*\w|'
 
 

@@ -1,6 +1,7 @@
 """Reading a table of counts; no message shows a count."""
 
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,19 +31,15 @@ def read_table(path: Path) -> pd.DataFrame:
         if name.endswith(_PARQUET):
             table = pd.read_parquet(path)
         elif name.endswith(_CSV):
-            table = pd.read_csv(
-                path,
-                dtype=str,
-                keep_default_na=False,
-                na_values=[""],
-                skipinitialspace=True,
-                encoding="utf-8-sig",
-                sep="\t" if name.endswith(".tsv") else ",",
-            )
+            table = _read_csv(path, "\t" if name.endswith(".tsv") else ",")
         else:
             raise ValueError(f"`{path}` is neither CSV nor Parquet. Convert it to one of them.")
     except pd.errors.EmptyDataError:
         raise ValueError(f"`{path}` is empty. Give a table with a header and rows.") from None
+    except pd.errors.ParserWarning:
+        raise ValueError(
+            f"`{path}` cannot be read: rows have more fields than the header. Name every column."
+        ) from None
     except (pd.errors.ParserError, UnicodeError, OSError) as reason:
         raise ValueError(
             f"`{path}` cannot be read ({type(reason).__name__}). Is it really "
@@ -52,7 +49,10 @@ def read_table(path: Path) -> pd.DataFrame:
         # pyarrow says ArrowInvalid, a ValueError that quotes bytes of the file.
         if type(reason) is ValueError:
             raise
-        raise ValueError(f"`{path}` cannot be read ({type(reason).__name__}).") from None
+        raise ValueError(
+            f"`{path}` cannot be read ({type(reason).__name__}). Is it really "
+            f"{'Parquet' if name.endswith(_PARQUET) else 'CSV'}?"
+        ) from None
     except ImportError:
         raise ValueError("Parquet needs the extra io: pip install 'cdp-views[io]'.") from None
     table.columns = [str(column).strip() for column in table.columns]
@@ -61,11 +61,36 @@ def read_table(path: Path) -> pd.DataFrame:
     return table
 
 
+def _read_csv(path: Path, separator: str) -> pd.DataFrame:
+    """Every field as text; columns of one name keep it, so that whoever asks for it is told."""
+    how = {
+        "dtype": str,
+        "keep_default_na": False,
+        "na_values": [""],
+        "skipinitialspace": True,
+        "encoding": "utf-8-sig",
+        "sep": separator,
+        # pandas would take the first column for an index where rows are longer than the header
+        "index_col": False,
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        table = pd.read_csv(path, **how)
+    header = pd.read_csv(path, header=None, nrows=1, **how).iloc[0]
+    table.columns = [
+        read if pd.isna(written) else written
+        for read, written in zip(table.columns, header, strict=True)
+    ]
+    return table
+
+
 def column(table: pd.DataFrame, name: str, option: str) -> pd.Series:
     """The column called `name`, asked for by `option`."""
     if name not in table.columns:
         there = ", ".join(map(str, table.columns[:30])) + (", …" if table.shape[1] > 30 else "")
-        raise ValueError(f'{option} "{name}" is not a column; the columns are {there}.')
+        only = table.shape[1] == 1 and set(there) & set(";\t|")
+        hint = " Separate columns with commas." if only else ""
+        raise ValueError(f'{option} "{name}" is not a column; the columns are {there}.{hint}')
     found = table[name]
     if isinstance(found, pd.DataFrame):
         raise ValueError(f'{option} "{name}" names several columns. Rename all but one.')

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from cdp_views import _checks
 from cdp_views.releases import geometry, metadata
 from cdp_views.releases.about import about_page
 from cdp_views.releases.alone import alone
@@ -60,6 +61,7 @@ def check_target(path: str | PathLike[str], *, reservations: Collection[str] = (
                 f"`{there}` is there already, and a release is never overwritten. "
                 "Name another file."
             )
+    _checks.writable_folder(target.parent)
     return target
 
 

@@ -99,8 +99,8 @@ def reading(path: Path, *, oldest: int = VERSION) -> Iterator[sqlite3.Connection
     """
     if not path.is_file():
         raise FileNotFoundError(
-            f"`{path}` is not there. Create it: cdp.Ledger.create(path, epsilon=, delta=), or "
-            "cdp-views ledger new."
+            f"`{path}` is {'a folder' if path.is_dir() else 'not there'}. Create a ledger: "
+            "cdp.Ledger.create(path, …), or cdp-views ledger new."
         )
     where = f"{path.resolve().as_uri()}?mode=rw"
     try:

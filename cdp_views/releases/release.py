@@ -160,6 +160,11 @@ def release(
             f"`counts` must be whole with {noise} noise; at least one is not. "
             'Use noise="normal" or "laplace".'
         )
+    if NOISES[noise].whole and counts.sum() >= 2.0**53:
+        raise ValueError(
+            "`counts` must sum to less than 2**53, up to which float64 holds every whole number: "
+            "beyond, noise would be lost. Count in larger units."
+        )
     pattern = pattern_of(scales, counts)
     labels = label_columns(names, invariant)
     known = structural_zeros_of(zeros, counts, invariant)

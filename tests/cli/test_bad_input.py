@@ -42,6 +42,19 @@ CASES = [
     ("scale 0", GOOD.replace("5,30", "5,0"), ["--scales", "size"], "a scale must be positive"),
     ("scale below 0", GOOD.replace("5,30", "5,-1"), ["--scales", "size"], "negative"),
     ("ragged", GOOD + "e,y,1,1,1,1\n", [], "cannot be read (ParserError)"),
+    (
+        "more fields than the header",
+        GOOD.replace("a,x,", "a,x,5,"),
+        [],
+        "more fields than the head",
+    ),
+    ("semicolons", GOOD.replace(",", ";"), [], "Separate columns with commas"),
+    ("a header twice", GOOD.replace("size", "count"), [], "names several columns"),
+    ("names are the counts", GOOD, ["--names", "count"], "is the count column"),
+    ("groups are the counts", GOOD, ["--within", "count"], "is the count column"),
+    ("too many tables", GOOD, ["--tables", f"{10**20}"], "--tables must be at least 1 and below"),
+    ("too large a seed", GOOD, ["--seed", f"{10**20}"], "--seed must be at least 0 and below"),
+    ("out below a file", GOOD, ["--out", __file__ + "/x"], "is a file where a folder is needed"),
     ("every group one cell", "group,count\na,1\nb,2\n", [], "--within leaves every cell alone"),
 ]
 

@@ -10,6 +10,8 @@ USUAL = {
     "--epsilon": "1", "--delta": "1e-9",
 }  # fmt: skip
 
+WHOLE = {"--noise": "discrete-laplace", "--delta": None}
+
 CASES = [
     ("no count", GOOD, {"--count": None}, "Missing option '--count'"),
     ("no within", GOOD, {"--within": None}, "Missing option '--within'"),
@@ -41,6 +43,9 @@ CASES = [
     ("delta 1", GOOD, {"--delta": "1"}, "--delta must be above 0 and below 1"),
     ("no records", GOOD, {"--records": "0"}, "--records must be at least 1"),
     ("other suffix", GOOD, {"--out": "r.xlsx"}, "must end in .csv or .parquet"),
+    ("beyond float64", GOOD.replace("3,20", f"{2**53},20"), WHOLE, "must sum to less than 2**53"),
+    ("out below a file", GOOD, {"--out": "table.csv/r.csv"}, "is a file where a folder is needed"),
+    ("budget of nothing", GOOD, {"--epsilon": "1e-300", **WHOLE}, "The budget is too small"),
     ("no rows", "group,count\n", {}, "no rows"),
 ]
 

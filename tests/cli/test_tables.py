@@ -17,6 +17,13 @@ def test_labels_keep_zeros_and_words_that_look_missing(csv, mark):
     np.testing.assert_array_equal(numbers(table, "count", "--count"), [3, 4.5, 0])
 
 
+def test_columns_of_one_name_keep_it_and_unnamed_ones_are_harmless(csv):
+    table = read_table(csv(",count,count\na,1,2\nb,3,4\n"))
+    assert list(table.columns) == ["Unnamed: 0", "count", "count"]
+    with pytest.raises(ValueError, match="names several columns"):
+        numbers(table, "count", "--count")
+
+
 def test_tabs(csv):
     assert (
         labels(read_table(csv(TEXT.replace(",", "\t"), "t.tsv")), ["code"], "--within")[0] == "01"
