@@ -140,7 +140,8 @@ def test_a_loss_that_is_not_normal():
 )
 def test_a_family_that_scale_does_not_protect(mu, match):
     family = Counted(mu)
-    with pytest.raises(ValueError, match=rf"^(The budget|`view_of_scale` must) [^\n]*({match})[^\n]*$"):
+    words = rf"^(The budget|`view_of_scale` must) [^\n]*({match})[^\n]*$"
+    with pytest.raises(ValueError, match=words):
         calibrate(family, NEAR, epsilon=1.0, delta=1e-6)
     assert family.calls < 200
 
