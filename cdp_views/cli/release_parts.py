@@ -36,6 +36,7 @@ def run_parts(request: Request) -> None:
                 counts=request.counts,
                 within=request.within,
                 names=request.names,
+                zeros=request.zeros,
                 view=request.view,  # pyright: ignore[reportArgumentType]
                 noise=request.noise,  # pyright: ignore[reportArgumentType]
                 epsilon=request.epsilon,
@@ -58,7 +59,6 @@ def _refuse_options(request: Request) -> None:
     asked = {
         "--weights": request.weights,
         "--scales": request.scales,
-        "--zeros": request.zeros,
         "--whole": request.whole,
         "--publishable": request.publishable,
         "--per-column": request.per_column,

@@ -10,6 +10,7 @@ import numpy as np
 
 from cdp_views.releases.cells import joined, label_ids
 from cdp_views.releases.part_labels import Labels, labels_of
+from cdp_views.releases.part_zeros import Drawn, drawn, first_filled, mask_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,16 +25,29 @@ class Columns(NamedTuple):
         counts: of true counts; each has totals of its own.
         within: whose values together name a group.
         names: further public columns, which tell the rows of a group apart.
+        zeros: a public column that says which rows are 0 whatever the data; no label.
     """
 
     counts: tuple[str, ...]
     within: tuple[str, ...]
     names: tuple[str, ...]
+    zeros: str | None = None
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """All public columns, each once."""
+        """All columns that name a cell, each once."""
         return tuple(dict.fromkeys((*self.within, *self.names)))
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """All columns that are published as they are."""
+        return self.labels if self.zeros is None else (*self.labels, self.zeros)
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """What each is for, in JSON types."""
+        told: dict[str, Any] = {key: list(getattr(self, key)) for key in self._fields[:3]}
+        return told if self.zeros is None else told | {"zeros": self.zeros}
 
     def checked(self) -> "Columns":
         """The same, refused where it makes no sense."""
@@ -45,9 +59,17 @@ class Columns(NamedTuple):
             raise ValueError(
                 f'`counts` names "{twice[0]}" twice, or a column of labels: counts stay secret.'
             )
-        taken = [c for c in self.labels if c in released_names(self.counts).values()]
+        taken = [c for c in self.public if c in released_names(self.counts).values()]
         if taken:
-            raise ValueError(f'`names` has "{taken[0]}", as the release is called. Rename it.')
+            option = "zeros" if taken[0] == self.zeros else "names"
+            raise ValueError(f'`{option}` has "{taken[0]}", as the release is called. Rename it.')
+        if self.zeros is not None and not isinstance(self.zeros, str):
+            raise ValueError(f"`zeros` must name a column of all parts; got {self.zeros!r:.60}.")
+        if self.zeros in (*self.labels, *self.counts):
+            raise ValueError(
+                f'`zeros` is "{self.zeros}", which is a column of counts or labels too. Name it '
+                "once: it is published beside the labels."
+            )
         return self
 
 
@@ -84,7 +106,7 @@ def check_schemas(folder: Path, names: list[str], columns: Columns) -> None:
     for name in names:
         schema = _reading(folder / name, lambda path: parquet().read_schema(path))
         here = {field.name: str(field.type) for field in schema}
-        for column in (*columns.labels, *columns.counts):
+        for column in (*columns.public, *columns.counts):
             if column not in here:
                 raise ValueError(
                     f'`{folder / name}` has no column "{column}"; its columns are '
@@ -113,6 +135,7 @@ class Part:
         labels: one for each label column.
         within: how many of the labels name the group.
         digest: SHA-256 of the file. Confidential, as few counts could be guessed from it.
+        zeros: (n,) which rows are 0 whatever the data; None where no column says so.
     """
 
     table: "pa.Table"
@@ -120,6 +143,7 @@ class Part:
     labels: tuple[Labels, ...]
     within: int
     digest: str
+    zeros: np.ndarray | None = None
 
     @property
     def rows(self) -> int:
@@ -153,14 +177,19 @@ class Part:
         """(groups,) the first row of each."""
         return self._groups[0]
 
+    @cached_property
+    def drawn(self) -> Drawn:
+        """What noise is drawn for."""
+        return drawn(self.sizes, self.order, self.zeros)
+
     @property
     def group_ids(self) -> np.ndarray:
         """(2, groups) of the labels that name each group."""
         return self._ids(self.heads, self.within)
 
     def ids(self, column: str, several: bool) -> Any:
-        """Places of cells, group after group, ↦ their ids (2, m), as `cells.cell_ids` has them."""
-        order = self.order
+        """Places of `drawn` cells ↦ their ids (2, m), as `cells.cell_ids` has them."""
+        order = self.drawn.rows
         own = label_ids([column]) if several else None
 
         def named(places: np.ndarray) -> np.ndarray:
@@ -169,8 +198,16 @@ class Part:
 
         return named
 
-    def check(self, source: Path) -> None:
-        """Refuse rows that no label tells apart: their noise would be the same."""
+    def check(self, source: Path, columns: Columns) -> None:
+        """Refuse rows that no label tells apart, whose noise would be the same, and false zeros."""
+        filled = first_filled(self.zeros, self.counts)
+        if filled is not None:
+            column, many, row = filled
+            raise ValueError(
+                f'"{columns.zeros}" says of {many} rows in `{source}` that they are 0 whatever the '
+                f'data, and "{columns.counts[column]}" is not 0 there, first in data row '
+                f"{row + 1}. Correct one of the two."
+            )
         codes = [codes for codes, _ in self.labels]
         if _in_order(codes):
             return
@@ -199,6 +236,12 @@ class Part:
         found.append(np.sum(mixed(self.group_ids + mixed(sizes)), axis=1))
         return np.stack(found)
 
+    def zeros_print(self) -> np.ndarray:
+        """(2,) uint64: a sum of ids that tells which rows are 0 whatever the data."""
+        if self.zeros is None:
+            return np.zeros(2, dtype=np.uint64)
+        return mixed(self._ids(np.flatnonzero(self.zeros), len(self.labels))).sum(axis=1)
+
     def totals(self, counts: np.ndarray) -> np.ndarray:
         """(groups,) sums of one column (n,) over the groups."""
         ordered = counts if self.order is None else counts[self.order]
@@ -214,7 +257,7 @@ def read_part(source: Path, columns: Columns, *, released: bool = False) -> Part
     """
     own = released_names(columns.counts)
     counts = [own[name] for name in columns.counts] if released else list(columns.counts)
-    wanted = [*columns.labels, *counts]
+    wanted = [*columns.public, *counts]
     table, digest = _reading(source, lambda path: _read(path, wanted))
     for name in wanted:
         if name not in table.column_names:
@@ -229,11 +272,13 @@ def read_part(source: Path, columns: Columns, *, released: bool = False) -> Part
     for i, name in enumerate(counts):
         numbers[i] = _whole(table[name].to_numpy(), name, source, released)
     labels = tuple(_labels(table[name], name, source) for name in columns.labels)
+    zero = columns.zeros
+    zeros = None if zero is None else mask_of(table[zero], zero, source)
     import pyarrow as pa
 
     # columns alone: a schema may carry notes, and names of columns that are not released
-    public = pa.table({name: table[name] for name in columns.labels})
-    return Part(public, numbers, labels, len(dict.fromkeys(columns.within)), digest)
+    public = pa.table({name: table[name] for name in columns.public})
+    return Part(public, numbers, labels, len(dict.fromkeys(columns.within)), digest, zeros)
 
 
 def _read(path: Path, wanted: list[str]) -> tuple["pa.Table", str]:

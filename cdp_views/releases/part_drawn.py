@@ -108,11 +108,14 @@ def make(job: Job, name: str) -> tuple[str, dict[str, Any]]:
         if counts.size == 0:
             continue
         totals[i] = part.totals(counts)
-        noise = draw(replace(secret, bits=job.bits), part.ids(column, several), part.sizes, splits)
-        if part.order is None:
+        sizes, rows = part.drawn
+        if sizes.size == 0:  # all can only be 0
+            continue
+        noise = draw(replace(secret, bits=job.bits), part.ids(column, several), sizes, splits)
+        if rows is None:
             counts += noise
         else:
-            counts[part.order] += noise
+            counts[rows] += noise
         if not np.array_equal(part.totals(counts), totals[i]):
             raise ArithmeticError("a total was not kept: this must not happen, nothing was written")
     record = Record(
@@ -139,6 +142,8 @@ def content_digest(part: Part) -> str:
     seen = sha256(json.dumps(part.table.column_names).encode())
     for labels in part.labels:
         labels.tell(seen)
+    if part.zeros is not None:
+        seen.update(np.packbits(part.zeros))
     _tell(seen, part.counts)
     return seen.hexdigest()
 

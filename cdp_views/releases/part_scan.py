@@ -20,12 +20,14 @@ class Scan:
     Args:
         rows: their number.
         groups: (2, groups) ids.
-        sizes: (s, 2) how many rows a group has, and how many groups have so many.
+        sizes: (s, 2) how many rows with noise a group has, and how many groups have so many.
         fingerprint: see `Part.fingerprint`.
         counts_sum: of all counts.
         totals: (2,) uint64, a sum over groups that tells their exact totals from others, however
             the groups are dealt into parts.
         digest: see `Part.digest`.
+        zeros: how many rows are 0 whatever the data.
+        zeros_print: see `Part.zeros_print`.
     """
 
     rows: int
@@ -35,6 +37,8 @@ class Scan:
     counts_sum: int
     totals: np.ndarray
     digest: str
+    zeros: int
+    zeros_print: np.ndarray
 
 
 def scan(folder: str, columns: Columns, name: str) -> Scan:
@@ -44,9 +48,9 @@ def scan(folder: str, columns: Columns, name: str) -> Scan:
     if not part.rows:
         none = np.zeros((len(columns.labels) + 1, 2), dtype=np.uint64)
         sizes, digest = np.zeros((0, 2), np.int64), part.digest
-        return Scan(0, none[:0].T[:2], sizes, none, 0, none[0], digest)
-    part.check(source)
-    sizes = np.stack(np.unique(part.sizes, return_counts=True), axis=1)
+        return Scan(0, none[:0].T[:2], sizes, none, 0, none[0], digest, 0, none[0])
+    part.check(source, columns)
+    sizes = np.stack(np.unique(part.drawn.sizes, return_counts=True), axis=1)
     return Scan(
         part.rows,
         part.group_ids,
@@ -55,6 +59,8 @@ def scan(folder: str, columns: Columns, name: str) -> Scan:
         int(part.counts.sum()),
         _told_apart(part.group_ids, [part.totals(counts) for counts in part.counts]),
         part.digest,
+        0 if part.zeros is None else int(np.count_nonzero(part.zeros)),
+        part.zeros_print(),
     )
 
 

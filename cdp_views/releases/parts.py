@@ -58,6 +58,7 @@ def release_parts(
     counts: str | Sequence[str],
     within: str | Sequence[str],
     names: str | Sequence[str] = (),
+    zeros: str | None = None,
     view: View,
     noise: NoiseName | None = None,
     epsilon: float,
@@ -92,6 +93,8 @@ def release_parts(
         counts: columns of true counts, whole and at least 0; each has totals of its own.
         within: columns whose values together name a group.
         names: further public columns, which tell the rows of a group apart.
+        zeros: a public column, true (or 1) for rows that are 0 whatever the data: structural zeros,
+            as in `cdp.release`. They get no noise, no record moves there, the column is published.
         view: "conditioned" or "imaged".
         noise: left out, "discrete-laplace" where `delta` is 0, else "discrete-normal".
         epsilon: privacy budget (nats), above 0.
@@ -99,7 +102,8 @@ def release_parts(
         records: how many records move at once, within a group and column: the unit of privacy.
         contribution: with several count columns, "disjoint" states that a person is counted in one
             of them only. Other contributions: `cdp.release`.
-        accept_exact: publish also where a group has one cell, which is then exact.
+        accept_exact: publish also where a group has one cell (that can be other than 0), which is
+            then exact.
         bits: the generator of the noise, as in `cdp.release`.
         ledger: of this table; without one, a ledger of this release alone lies in the hidden folder
             until it is done.
@@ -116,8 +120,9 @@ def release_parts(
 
     Raises:
         ValueError: a group in two parts, rows of the same labels, missing entries, counts that are
-            not whole, an unreadable file, parts of different types, a budget that does not suffice,
-            changed counts, other exact totals than those published before. Each says where.
+            not whole, a count where `zeros` says that there is none, an unreadable file, parts of
+            different types, a budget that does not suffice, changed counts, other exact totals than
+            those published before. Each says where.
         BlockingIOError: another process makes this release now.
         FileExistsError: `out` is there: a release is never overwritten.
         UnsupportedError: real noise, whose rounding needs the whole table: `cdp.release`.
@@ -135,7 +140,7 @@ def release_parts(
     Reference: as `cdp.release`.
     """
     source, out = Path(source).absolute(), Path(out).absolute()
-    columns = Columns(_several(counts), _several(within), _several(names)).checked()
+    columns = Columns(_several(counts), _several(within), _several(names), zeros).checked()
     noise = ("discrete-laplace" if delta == 0 else "discrete-normal") if noise is None else noise
     check_mechanism(view, noise)
     if not NOISES[noise].whole:
@@ -157,7 +162,7 @@ def release_parts(
     hidden = out.with_name(f".{out.name}-unfinished")
     if out.exists():
         asked = {"view": view, "noise": noise, "epsilon": epsilon, "delta": delta}
-        asked["columns"] = {key: list(value) for key, value in columns._asdict().items()}
+        asked["columns"] = columns.stated
         return left_by_a_kill(out, hidden, ledger, asked)
     parts = parts_of(source)
     if source == out or source in out.parents:
@@ -187,11 +192,13 @@ def release_parts(
         shape = _shape(scans, columns, sizes)
         digests = {name: one.digest for name, one in scans.items()}
         rows = sum(one.rows for one in scans.values())
+        fixed = sum(one.zeros for one in scans.values())
         totals = np.sum([one.totals for one in scans.values()], axis=0, dtype=np.uint64)
         exact = _exact(totals.astype("<u8").tobytes(), counted, corrected)
         del scans, looked
         asked = [
-            LIBRARY, view, noise, epsilon, delta, records, columns, shape, parts, bits, counted,
+            LIBRARY, view, noise, epsilon, delta, records, columns[:3], shape, parts, bits, counted,
+            *([] if zeros is None else [zeros]),
         ]  # fmt: skip
         request = sha256(json.dumps(asked).encode()).hexdigest()
 
@@ -225,7 +232,7 @@ def release_parts(
             described = describe_parts(
                 job, epsilon, delta, sample, unit, reservation if ledger is not None else None,
                 {name: made[name] for name in parts}, shape, rows * len(columns.counts), single,
-                counted, exact.own[0].hex(),
+                fixed * len(columns.counts), counted, exact.own[0].hex(),
             )  # fmt: skip
             whole = ReleasedParts(Path(job.scratch) / "parts", described)
             pages = {PAGE: folder_page(whole, out.name)} if about else {}
@@ -240,7 +247,7 @@ def _several(given: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _sizes(scans: Mapping[str, Scan]) -> dict[int, int]:
-    """How many groups have so many rows."""
+    """How many groups have so many rows with noise."""
     found: dict[int, int] = {}
     for one in scans.values():
         for size, times in one.sizes.tolist():
@@ -265,28 +272,32 @@ def _require_something_to_protect(
     columns: Columns,
     accept_exact: bool,
 ) -> None:
+    free = "" if columns.zeros is None else " that can be other than 0"
     if all(size == 1 for size in sizes):
         raise ValueError(
-            f"No group of {', '.join(columns.within)} has two rows, so that every count would be "
-            "published exactly. Choose coarser groups."
+            f"No group of {', '.join(columns.within)} has two rows{free}, so that every count "
+            "would be published exactly. Choose coarser groups."
         )
     if alone and not accept_exact:
         where = next(name for name, one in scans.items() if np.any(one.sizes[:, 0] == 1))
         raise ValueError(
             f"The totals alone determine {alone} cells, which would be published exactly: those "
-            f"alone in their group, the first in `{where}`. Use coarser groups, or accept it "
-            "(accept_exact=True, --accept-exact)."
+            f"alone{' with zeros' if free else ''} in their group, the first in `{where}`. Use "
+            "coarser groups, or accept it (accept_exact=True, --accept-exact)."
         )
 
 
 def _shape(scans: Mapping[str, Scan], columns: Columns, sizes: dict[int, int]) -> dict[str, Any]:
     """What tells this table's cells and groups from others, in a few numbers."""
     prints = np.sum([one.fingerprint for one in scans.values()], axis=0, dtype=np.uint64)
-    seen = sha256(json.dumps([columns, sorted(sizes.items())]).encode())
+    seen = sha256(json.dumps([columns[:3], sorted(sizes.items())]).encode())
     seen.update(prints.astype("<u8").tobytes())
+    if any(one.zeros for one in scans.values()):  # whichever column says so
+        zeros = np.sum([one.zeros_print for one in scans.values()], axis=0, dtype=np.uint64)
+        seen.update(zeros.astype("<u8").tobytes())
     return {
         "cells": sum(one.rows for one in scans.values()) * len(columns.counts),
-        "totals": sum(sizes.values()) * len(columns.counts),
+        "totals": sum(one.groups.shape[1] for one in scans.values()) * len(columns.counts),
         "sha256": seen.hexdigest(),
         "labels": {
             name: sha256(own.astype("<u8").tobytes()).hexdigest()

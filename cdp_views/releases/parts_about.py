@@ -23,15 +23,22 @@ def describe_parts(
     shape: dict[str, Any],
     cells: int,
     alone: int,
+    zeros: int,
     counted: str,
     totals: str,
 ) -> dict[str, Any]:
     """All that may be said about the release, a few lines a part."""
     promise = wording.guarantee(sample, unit, epsilon=epsilon, delta=delta)
-    if alone:
+    if zeros:
         promise += (
-            f" {alone} of the {cells} cells are alone in their group and published exactly as "
-            "counted: they are not protected."
+            f" {zeros} of the {cells} cells can only be 0, whatever the data: they are 0, without "
+            "noise, and no record moves there."
+        )
+    if alone:
+        beside = ", those left out that can only be 0," if zeros else ""
+        promise += (
+            f" {alone} of the {cells} cells are alone in their group{beside} and published exactly "
+            "as counted: they are not protected."
         )
     stated: dict[str, Any] = {
         "schema": SCHEMA,
@@ -46,7 +53,7 @@ def describe_parts(
         "guarantee": promise + (wording.with_others(listed) if listed is not None else ""),
         "caveat": wording.caveat(1.0, whole=True, generator=GENERATORS[job.bits].NAME),
         "counted": counted,
-        "columns": {key: list(value) for key, value in job.columns._asdict().items()},
+        "columns": job.columns.stated,
         "cells": cells,
         "groups": shape["totals"],
         "geometry": shape["sha256"],
@@ -54,7 +61,7 @@ def describe_parts(
         "determined": alone,
         "reservation": job.reservation,
         "parts": parts,
-    }
+    } | ({"structural_zeros": zeros} if zeros else {})
     if listed is not None:
         stated["ledger"] = {
             "release": listed.number,

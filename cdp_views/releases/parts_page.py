@@ -9,6 +9,7 @@ import pandas as pd
 from cdp_views.releases.part import released_names
 from cdp_views.releases.released_parts import ReleasedParts
 from cdp_views.releases.wording import in_plain_words
+from cdp_views.report.names import noise_name
 from cdp_views.report.template import as_data, fill, listed
 
 PAGE = "_about.html"
@@ -46,7 +47,10 @@ def folder_page(made: ReleasedParts, name: str) -> str:
     within = list(dict.fromkeys(columns.within))
     data: dict[str, Any] = {key: told[key] for key in _TOLD}
     data |= {"name": name, "within": within, "counts": released_names(columns.counts)}
+    if columns.zeros is not None:
+        data["zeros"] = columns.zeros
     data["totals"] = _totals(made, within) if inside else None
+    noisy = told["cells"] - told.get("structural_zeros", 0)
     part = html.escape(made.names[0])
     escaped = html.escape(name)
     save = f"""import pandas as pd
@@ -64,9 +68,9 @@ pd.read_parquet("{escaped}/{part}").to_csv("part.csv", index=False)"""
             "page: drop those of the part too.",
             "PYTHON": save,
             "DROP": "Drop rows as .csv here:" if inside else "Drop rows and totals as .csv here:",
-            "SIZE": str(max(2, round(told["cells"] / max(told["groups"], 1)))),
+            "SIZE": str(max(2, round(noisy / max(told["groups"], 1)))),
             "WORDS": listed(_words(told, within, name)),
-            "FORMULA": _FORMULA,
+            "FORMULA": _FORMULA + (_ZEROS if noisy < told["cells"] else ""),
             "GUARANTEE": html.escape(told["guarantee"]),
             "CAVEAT": html.escape(told["caveat"]),
             "VERIFY": f"To check all parts: <code>cdp-views verify {escaped}</code>.",
@@ -93,7 +97,7 @@ def _what(told: dict[str, Any], parts: int) -> str:
     delta = f", δ = {told['delta']:.15g}" if told["delta"] else ""
     files = f"{parts:,} Parquet file{'s' if parts != 1 else ''}"
     return (
-        f"{told['cells']:,} counts{of} were published in {files} with {told['noise']} noise "
+        f"{told['cells']:,} counts{of} were published in {files} with {noise_name(told['noise'])} noise "
         f"({told['view']} view, ε = {told['epsilon']:.15g}{delta}), and {told['groups']:,} "
         f"total{'s' if told['groups'] != 1 else ''} exactly as counted. This page opens without "
         "internet and sends nothing."
@@ -107,7 +111,8 @@ def _words(told: dict[str, Any], within: list[str], name: str) -> list[str]:
         f"Exactly as counted: the total of each group, by {' and '.join(within)}. They lie in the "
         f"folder _totals; no noise was added to them.{follow}"
     )
-    return [exact, *in_plain_words(told, [], name)[1:]]
+    called = told | {"noise": noise_name(told["noise"])}
+    return [exact, *in_plain_words(called, [], name)[1:]]
 
 
 _FORMULA = (
@@ -121,4 +126,9 @@ _FORMULA = (
     "<p>A whole group has k = n and no error. The standard deviation in it is right for any sum; "
     "1.645 of them are the 90 % margin of Normal noise, so that for sums of few cells this is an "
     "approximation: the margins above do better.</p>"
+)
+
+_ZEROS = (
+    "<p>Cells that can only be 0 have no noise: leave them out of k and of n, here and in the "
+    "margin of a sum above.</p>"
 )

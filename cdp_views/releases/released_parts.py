@@ -18,6 +18,8 @@ from cdp_views.releases.metadata import LIBRARY, digest_of_metadata
 from cdp_views.releases.observed import Observed
 from cdp_views.releases.part import Columns, Part, parquet, parts_of, read_part, released_names
 from cdp_views.releases.part_drawn import TOTALS, content_digest, digest_of_totals, read_totals
+from cdp_views.releases.part_zeros import first_filled
+from cdp_views.releases.zeros import structural_zeros
 
 SCHEMA, VERSION = "cdp_views.release_of_parts", 1
 ABOUT = "_release.json"
@@ -33,7 +35,7 @@ _KEYS = (
 class ReleasedParts:
     """A folder of Parquet files whose totals are exact, and what a reader needs to analyse them.
 
-    Each file has the label columns of its part and the released counts, int64: `released`, or
+    Each file has the public columns of its part and the released counts, int64: `released`, or
     `released_COLUMN` where there are several. The exact totals of its groups lie in a file of the
     same name in the folder `_totals`; the metadata are in `_release.json` and speak of the whole.
 
@@ -60,7 +62,8 @@ class ReleasedParts:
     def columns(self) -> Columns:
         """Which columns were counts, groups and names."""
         told = self.metadata["columns"]
-        return Columns(tuple(told["counts"]), tuple(told["within"]), tuple(told["names"]))
+        several = (tuple(told[key]) for key in ("counts", "within", "names"))
+        return Columns(*several, zeros=told.get("zeros"))
 
     def part(self, name: str) -> pd.DataFrame:
         """One part: its labels and released counts."""
@@ -88,13 +91,14 @@ class ReleasedParts:
             labels[part.order] = labels.copy()
         first = list(dict.fromkeys(labels.tolist()))  # as `totals` numbers its groups
         m, at = self.metadata, columns.counts.index(column)
-        mechanism = Mechanism(m["view"], m["noise"], m["scale"], totals(labels))
-        exact = read_totals(self.folder, name, columns).counts[at][first]
+        zeros = np.zeros(part.rows, bool) if part.zeros is None else part.zeros
+        invariant = structural_zeros(totals(labels), zeros)
+        exact = read_totals(self.folder, name, columns).counts[at][first].astype(np.float64)
         return Observed(
-            mechanism,
+            Mechanism(m["view"], m["noise"], m["scale"], invariant),
             part.counts[at].astype(np.float64),
-            exact.astype(np.float64),
-            coords=coords_of(part.table.to_pandas()),
+            np.append(exact, np.zeros(np.count_nonzero(zeros))),
+            coords=coords_of(part.table.select(list(columns.labels)).to_pandas()),
         )
 
     def checks(self) -> Iterator[Check]:
@@ -140,7 +144,7 @@ class ReleasedParts:
         more = self._more_columns(name)
         if more:
             return Check(False, f'`{name}` or its totals have a column "{more[0]}" more'), part.rows
-        off = _first_off(part, exact)
+        off = _first_off(part, exact, columns)
         if off is not None:
             return Check(False, f"`{name}`: {off}"), part.rows
         if content_digest(part) != told["sha256"]:
@@ -153,7 +157,7 @@ class ReleasedParts:
     def _more_columns(self, name: str) -> list[str]:
         """Columns of a part or of its totals that were not released, and are in no digest."""
         columns = self.columns
-        part = (*columns.labels, *released_names(columns.counts).values())
+        part = (*columns.public, *released_names(columns.counts).values())
         totals_ = (*columns.within, *columns.counts)
         return [
             column
@@ -182,10 +186,18 @@ def _there(folder: Path) -> list[str]:
         return []
 
 
-def _first_off(part: Part, exact: np.ndarray) -> str | None:
-    """What is wrong with the totals of a part, the first of it."""
+def _first_off(part: Part, exact: np.ndarray, columns: Columns) -> str | None:
+    """What is wrong with the zeros and totals of a part, the first of it."""
     if not part.rows:
         return None
+    filled = first_filled(part.zeros, part.counts)
+    if filled is not None:
+        column, many, row = filled
+        name = list(released_names(columns.counts).values())[column]
+        return (
+            f'"{name}" is not 0 in {many} rows that "{columns.zeros}" says are 0 whatever the '
+            f"data, first in data row {row + 1}"
+        )
     if exact.shape[1] != part.sizes.size:
         return f"it has {part.sizes.size} groups where {exact.shape[1]} totals were published"
     for counts, published in zip(part.counts, exact, strict=True):
