@@ -13,21 +13,27 @@ COUNTS = np.array([12.0, 7, 0, 150, 33, 2_000, 41, 9])
 UNEVEN = np.array([1.0, 1, 2, 3, 1, 2, 2, 1])
 
 
-@pytest.fixture(scope="module")
-def found(lightly_compiled):
+@pytest.fixture(scope="module", autouse=True)
+def few_draws(lightly_compiled):
+    """Of the unproved row: its accuracy is asked in tests/privacy."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(comparing, "_UNPROVED_DRAWS", 300)  # its accuracy is asked in tests/privacy
-        return compare(
-            COUNTS,
-            cdp.totals(GROUPS),
-            epsilon=1.0,
-            delta=1e-6,
-            noises=("normal", "laplace"),
-            scales={"uneven": UNEVEN},
-            key=jax.random.key(1),
-            draws=20,
-            tables=2,
-        )
+        patch.setattr(comparing, "_UNPROVED_DRAWS", 300)
+        yield
+
+
+@pytest.fixture(scope="module")
+def found(few_draws):
+    return compare(
+        COUNTS,
+        cdp.totals(GROUPS),
+        epsilon=1.0,
+        delta=1e-6,
+        noises=("normal", "laplace"),
+        scales={"uneven": UNEVEN},
+        key=jax.random.key(1),
+        draws=20,
+        tables=2,
+    )
 
 
 @pytest.fixture(scope="module")
