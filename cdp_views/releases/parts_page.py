@@ -95,9 +95,10 @@ def _totals(made: ReleasedParts, within: list[str]) -> dict[str, Any]:
 def _what(told: dict[str, Any], parts: int) -> str:
     of = f" of {told['counted']}" if "counted" in told else ""
     delta = f", δ = {told['delta']:.15g}" if told["delta"] else ""
+    noise = noise_name(told["noise"])
     files = f"{parts:,} Parquet file{'s' if parts != 1 else ''}"
     return (
-        f"{told['cells']:,} counts{of} were published in {files} with {noise_name(told['noise'])} noise "
+        f"{told['cells']:,} counts{of} were published in {files} with {noise} noise "
         f"({told['view']} view, ε = {told['epsilon']:.15g}{delta}), and {told['groups']:,} "
         f"total{'s' if told['groups'] != 1 else ''} exactly as counted. This page opens without "
         "internet and sends nothing."

@@ -27,8 +27,8 @@ GROUPS = ["x"] * 4 + ["y"] * 4
 MODULE = importlib.import_module("cdp_views.releases.release")  # the function hides its file
 DRAW = MODULE.draw
 WATCHED = {
-    "ledger.py", "ledger_file.py", "earlier.py", "alone.py", "reservation.py", "files.py", "places.py",
-    "release.py", "secret.py",
+    "ledger.py", "ledger_file.py", "earlier.py", "alone.py", "reservation.py", "files.py",
+    "places.py", "release.py", "secret.py",
 }  # fmt: skip
 MOMENT = {"seen": 0, "kill_at": 0}  # lines so far, and the one to die at; 0: never
 

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import pytest
 
@@ -122,7 +123,7 @@ except OSError as reason:
 """
 
 
-def started(source, out, ledger, pause):
+def started(source, out, ledger, pause) -> Any:
     command = [sys.executable, "-W", "ignore", "-c", SCRIPT, source, out, ledger, str(pause)]
     return subprocess.Popen(
         list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
