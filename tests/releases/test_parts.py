@@ -321,7 +321,7 @@ def test_releases_of_parts_compose_in_a_ledger(tmp_path):
     with pytest.raises(cdp.UnsupportedError, match="other exact totals"):
         make(dealt, tmp_path / "four", ledger=ledger, within="state", names=("county", "block"))
     other = lay(tmp_path / "other", table().assign(block=[str(i) for i in range(183)]), CUTS)
-    with pytest.raises(ValueError, match='ledger of another table: its cells .* in "block"'):
+    with pytest.raises(ValueError, match=r'ledger of another table: its cells .* in "block"'):
         make(other, tmp_path / "five", ledger=ledger, epsilon=0.1)
 
 
