@@ -55,13 +55,25 @@ def test_a_folder_is_released_and_verified(command, source, tmp_path):
         (["--whole"], "--whole needs the table in one file"),
         (["--noise", "laplace"], "released with whole noise, not laplace"),
         (["--count", "block"], "--count names|twice, or a column of labels"),
-        (["--workers", "0"], "`workers` must be a whole number"),
+        (["--workers", "0"], "--workers must be a whole number"),
     ],
 )
 def test_what_a_folder_cannot_have_is_refused(command, source, tmp_path, more, words):
     status, _, error = command("release", source, *GIVEN, *more, "--out", tmp_path / "out")
     assert status == 2 and error.count("\n") == 1
     assert any(part in error for part in words.split("|"))
+
+
+def test_structural_zeros_of_a_folder(command, source, tmp_path):
+    for place in source.iterdir():
+        frame = pd.read_parquet(place)
+        frame.assign(water=(frame["persons"] == 0).astype(int)).to_parquet(place, index=False)
+    out = tmp_path / "out"
+    status, said, _ = command("release", source, *GIVEN, "--zeros", "water", "--out", out)
+    assert status == 0 and "2 of the 10 cells can only be 0" in " ".join(said.split())
+    found = pd.read_parquet(out / "p0.parquet")
+    assert found["water"].tolist() == [0, 1, 0, 0, 0] and found["released"][1] == 0
+    assert command("verify", out)[0] == 0
 
 
 def test_workers_are_for_folders(command, source, tmp_path):

@@ -179,8 +179,13 @@ def test_refused_before_anything_is_spent_and_a_ledger_knows_the_zeros(tmp_path)
     renamed = frame.rename(columns={"empty": "none"})
     make(lay(tmp_path / "in2", renamed, [range(7)]), tmp_path / "two", zeros="none", ledger=ledger)
     assert list(ledger.entries["added_totals"]) == [14, 0]
-    with pytest.raises(cdp.UnsupportedError, match="other exact totals"):
-        make(source, tmp_path / "three", ledger=ledger)
+    place, other = np.flatnonzero(frame["county"] == "c6")[1:3], frame.copy()
+    other.loc[place, ["empty", *COLUMNS]] = [True, 0, 0]
+    other.loc[place[0] - 1, "empty"] = other.loc[place[1], "empty"] = False  # as many of them
+    other = lay(tmp_path / "in3", other, CUTS)
+    for folder, zeros in ((source, None), (other, "empty")):
+        with pytest.raises(cdp.UnsupportedError, match="other exact totals"):
+            make(folder, tmp_path / "three", zeros=zeros, ledger=ledger)
 
 
 @pytest.mark.slow
