@@ -1,9 +1,8 @@
 """One question to a view: what is the release still good for?"""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from cdp_views._float64 import in_float64
 from cdp_views.deviation import Deviation, SampledDeviation
@@ -12,6 +11,9 @@ from cdp_views.usefulness.law import error_law, exact_moments
 from cdp_views.usefulness.pooled import PooledDeviation
 from cdp_views.usefulness.size import mark, relative_by_size
 from cdp_views.usefulness.workload import as_workload
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 # Figures named once: what each is, for whoever opens the file.
 _MEANING = {
@@ -25,7 +27,7 @@ _MEANING = {
 
 def utility(
     view: Any, workload: Any = None, *, key: Any = None, draws: int = 4000, public: bool = False
-) -> xr.Dataset:
+) -> "xr.Dataset":
     """How far a release drawn from `view` lies from the truth, per query and in total.
 
     E = W (Y - loc): bias = E[E], sd, mae = E|E|, rmse, margin90 with P(|E| ≤ margin90) = 0.90.
@@ -99,7 +101,7 @@ def utility(
     return result
 
 
-def _figures(law: Deviation, exact: dict[str, np.ndarray]) -> xr.Dataset:
+def _figures(law: Deviation, exact: dict[str, np.ndarray]) -> "xr.Dataset":
     """All figures of the law, those in `exact` in place of its estimates."""
     figures = {
         "bias": law.bias,
@@ -128,6 +130,8 @@ def _figures(law: Deviation, exact: dict[str, np.ndarray]) -> xr.Dataset:
         data["total_absolute_error_stderr"] = ((), error, {"unit": "counts"})
     overall = total | {"kind": "exact" if "rmse" in exact else law.kind}
     data["rmse_overall"] = ((), float(np.sqrt(np.mean(figures["rmse"] ** 2))), overall)
+    import xarray as xr  # here: releases do without it
+
     return xr.Dataset(data)
 
 

@@ -1,9 +1,11 @@
 """Errors relative to the true count, by size of the true count."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 SIZE_CLASSES = ("0", "1-9", "10-99", "100-999", "1000-9999", "10000+")
 _EDGES = np.array([0.0, 10.0, 100.0, 1_000.0, 10_000.0])
@@ -17,7 +19,7 @@ def size_class(truth: np.ndarray) -> np.ndarray:
 
 def relative_by_size(
     truth: np.ndarray, errors: dict[str, np.ndarray], *, public: bool = False
-) -> xr.Dataset:
+) -> "xr.Dataset":
     """Median and mean of error / |true answer| in each size class.
 
     All of it depends on the true answers, so each variable carries `confidential = 1` unless
@@ -49,6 +51,8 @@ def relative_by_size(
             for c in np.unique(classes[classes > 0]):
                 figures[c] = statistic(ratio[classes == c])
             data[f"relative_{name}_{statistic.__name__}"] = ("size", figures)
+    import xarray as xr  # here: releases do without it
+
     result = xr.Dataset(data, coords={"size": list(SIZE_CLASSES)})
     for variable in result.data_vars.values():
         mark(variable, public)
