@@ -37,7 +37,8 @@ def test_a_folder_is_released_and_verified(command, source, tmp_path):
     status, said, _ = command("release", source, *GIVEN, "--bits", "aes256", "--out", out)
     assert status == 0
     assert "it is a cryptographic generator" in " ".join(said.split())
-    assert f"wrote {out}" in said
+    assert f"wrote {out}" in said and f"wrote {out / '_about.html'}" in said
+    assert "10 counts of persons were published" in (out / "_about.html").read_text()
     assert "Released 10 cells" in said and "in 2 parts" in " ".join(said.split())
     assert "relative to the exact totals" in " ".join(said.split())
     assert pd.read_parquet(out / "p0.parquet")["released"].sum() == 21

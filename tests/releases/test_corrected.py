@@ -14,6 +14,8 @@ from cdp_views.releases.closing import totals_of
 from cdp_views.releases.cost import structure
 
 from .conftest import COUNTS
+from .test_parts import CUTS, lay, table
+from .test_parts import make as release
 
 WHOLE = {"noise": "discrete-laplace", "delta": 0.0, "epsilon": 0.1}
 MOVED = COUNTS + np.array([1, -1, 0, 0, 0, 0, 0, 0])  # within a group
@@ -129,3 +131,22 @@ def test_what_was_counted_is_a_line_of_text(make):
         with pytest.raises(ValueError, match=r"`counted` must be a few words on one line"):
             make(**WHOLE, counted=bad)
     assert "counted" not in make(pd.Series(COUNTS, name=7), **WHOLE).metadata
+
+
+def test_totals_of_parts_are_compared_however_they_are_dealt(tmp_path):
+    frame = table()
+    ledger = cdp.Ledger.create(tmp_path / "b.ledger", epsilon=3.0)
+    release(lay(tmp_path / "in", frame, CUTS), tmp_path / "one", ledger=ledger)
+    moved = frame.copy()  # between two rows of county c0: every total is as it was
+    moved.loc[:1, "many"] += [5, -5]
+    release(lay(tmp_path / "moved", moved, [range(7)]), tmp_path / "two", ledger=ledger)
+    across = frame.copy()  # between two counties: the sum of all is as it was
+    across.loc[[0, 40], "many"] += [5, -5]
+    source = lay(tmp_path / "across", across, CUTS)
+    with pytest.raises(ValueError, match="exact totals that release 2 published are others"):
+        release(source, tmp_path / "three", ledger=ledger)
+    made = release(source, tmp_path / "three", ledger=ledger, corrected=True)
+    assert made.metadata["ledger"]["corrected_totals"] == 1 and len(ledger.entries) == 3
+    assert "by how much is public to the last unit" in made.metadata["guarantee"]
+    with pytest.raises(ValueError, match="`corrected` needs `ledger`"):
+        release(source, tmp_path / "four", corrected=True)

@@ -230,7 +230,7 @@ def test_another_table_or_unit_is_refused(make, ledger, given, words):
 
 
 def test_what_is_no_ledger_of_this_version(ledger, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"not there. Create it: cdp\.Ledger\.create"):
+    with pytest.raises(FileNotFoundError, match=r"not there\. Create a ledger: cdp\.Led"):
         cdp.Ledger(tmp_path / "gone.ledger")
     with pytest.raises(FileExistsError, match="is there already"):
         cdp.Ledger.create(ledger.path, epsilon=9, delta=0)
