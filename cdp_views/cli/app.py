@@ -311,6 +311,9 @@ def main() -> None:
         status = app(standalone_mode=False)
     except KeyboardInterrupt:
         _fail("interrupted.", 130)
+    except SystemExit as ended:
+        # Typer leaves in silence where the reader left (`| head`).
+        sys.exit(141 if ended.code == 1 else ended.code)
     except BrokenPipeError:
         # The reader left (`| head`): silence, as other tools do.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -326,9 +329,10 @@ def main() -> None:
                 sys.exit(0)
             _fail(message(), 2)
         # The system's own words name a path and no remedy.
-        if isinstance(error, OSError) and error.strerror and error.filename:
-            where = f"`{error.filename}` cannot be used ({error.strerror})."
-            _fail(f"{where} Check the path, its permissions and the space on the disk.", 2)
+        if isinstance(error, OSError) and error.strerror:
+            where = f"`{error.filename}` cannot be used" if error.filename else "cannot go on"
+            todo = "Check the path, its permissions and the space on the disk."
+            _fail(f"{where} ({error.strerror}). {todo}", 2)
         # ValueError holds InfeasibleError, NotImplementedError holds UnsupportedError.
         if isinstance(error, ValueError | NotImplementedError | OSError):
             from cdp_views.cli.options import in_options, options_of
@@ -336,6 +340,8 @@ def main() -> None:
             options = options_of(typer.main.get_command(app), sys.argv[1:])
             _fail(in_options(str(error), options), 2)
         raise
+    if status == 130:  # Typer's answer to Ctrl-C
+        _fail("interrupted.", 130)
     sys.exit(status if isinstance(status, int) else 0)
 
 

@@ -72,9 +72,10 @@ def _mechanisms(table: "pd.DataFrame", *, entropy: bool) -> "Table":
     several = _several(table)
     # Two noises need the room: standard errors and estimates are long.
     out = _table(gap=0 if several else 1)
-    for heading in ("scales", "view", "privacy", "kind"):
+    first = "noise, scales" if several else "scales"
+    for heading in (first, "view", "privacy", "kind"):
         # A guarantee shared by several tables or the name of a pattern is long: these may wrap.
-        wraps = heading in ("privacy", "scales")
+        wraps = heading in ("privacy", first)
         out.add_column(heading, no_wrap=not wraps, min_width=13 if heading == "privacy" else None)
     figures = ("guess", "scale", "sd", "± typical", "± worst", "Σ|error|", "entropy")
     for heading in figures if entropy else figures[:-1]:
@@ -113,11 +114,11 @@ def _relative(table: "pd.DataFrame") -> "Table":
     columns = [str(c) for c in table.columns if "median_relative_margin90_of_" in c]
     columns = [c for c in columns if np.isfinite(table[c].to_numpy(dtype=float)).any()]
     out = _table()
-    out.add_column("scales", no_wrap=True)
+    several = _several(table)
+    out.add_column("noise, scales" if several else "scales", no_wrap=True)
     out.add_column("view", no_wrap=True)
     for name in columns:
         out.add_column(name.rsplit("_of_", 1)[1], justify="right", no_wrap=True)
-    several = _several(table)
     for (noise, scales), rows in grouped(records(table), "noise", "scales"):
         group = f"{noise}, {scales}" if several else scales
         for place, row in enumerate(rows):

@@ -100,7 +100,9 @@ def Conditioned(
             cdp.DiscreteLaplace or cdp.DiscreteNormal over the cells, loc = the true answers
             (…, n), scale a number or (…, n).
         invariant: what must hold exactly.
-        total: `None` for the base's own totals A·loc (a release); else (k,) or (…, k).
+        total: `None` for the base's own totals A·loc (a release); else (k,) or (…, k), public and
+            fixed whatever the data: computed from the table it is published, and no guarantee of
+            `additions` counts that. Nothing here can see where it comes from.
 
     Returns:
         A NumPyro distribution on {y : A y = total} with batch shape (…) and event shape (n,).

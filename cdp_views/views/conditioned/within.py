@@ -311,11 +311,7 @@ class ConditionedWithin(dist.Distribution):
     def exposure(self) -> np.ndarray:
         """Of every cell: that without bounds, and once more where bounds hold it (n,)."""
         if self.mixing is None:
-            raise _checks.UnsupportedError(
-                "`loss` of any relocation of normal noise depends on the table within bounds. Use "
-                'Laplace noise, or name differences(V) and ask for table="this" without key=: no '
-                "guarantee, and as confidential as the table."
-            )
+            raise self._of_no_table()
         return self.flat.exposure * np.where(giving.held(self), 2.0, 1.0)
 
     def _from_draws(self, what: str) -> _checks.UnsupportedError:
@@ -339,10 +335,14 @@ class ConditionedWithin(dist.Distribution):
         """`loss` whatever the table; of Normal noise nothing bounds it."""
         if self.mixing is not None:
             return self.loss(differences, query)
-        raise _checks.UnsupportedError(
-            "`loss` of normal noise within bounds depends on the table, and nothing bounds it for "
-            'all tables. Use Laplace noise, or ask for table="this": no guarantee, and as '
-            "confidential as the table."
+        raise self._of_no_table()
+
+    def _of_no_table(self) -> _checks.UnsupportedError:
+        return _checks.UnsupportedError(
+            "`loss` of normal noise within bounds depends on the table: nothing bounds it for all "
+            "tables. For a guarantee: Laplace noise, and no key=. Of this table alone, without "
+            'guarantee and as confidential as it: differences(V) with table="this" and no key= (a '
+            "bound), or view.loss_estimate(V, key)."
         )
 
     def loss_scope(self, differences: sparse.csr_array) -> str:

@@ -99,7 +99,9 @@ def Imaged(
             cdp.bounds(B, lower), the closest table within the bounds is taken (`ImagedRegion`).
         metric: "l2", the squared distance, or "l1".
         weights: w (n,), positive: what moving each cell costs; `None` for equal.
-        total: `None` for the base's own totals A·loc (a release); else (k,) or (…, k).
+        total: `None` for the base's own totals A·loc (a release); else (k,) or (…, k), public and
+            fixed whatever the data: computed from the table it is published, and no guarantee of
+            `additions` counts that. Nothing here can see where it comes from.
 
     Returns:
         A NumPyro distribution on {y : A y = total} with batch shape (…) and event shape (n,).
