@@ -45,7 +45,7 @@ class Alias:
         self._lead = int(width - 1).bit_length()
         self._columns = 1 << self._lead
         masses = np.zeros((rows, self._columns), dtype=np.int64)
-        masses[:, :width] = _whole(p)
+        masses[:, :width] = whole_masses(p)
         self._entries = np.empty(masses.shape, dtype=np.uint32)
         self._fine = np.empty(masses.shape, dtype=np.uint32)
         for row in range(rows):
@@ -75,8 +75,8 @@ class Alias:
         return x + self.first[row]
 
 
-def _whole(p: np.ndarray) -> np.ndarray:
-    """(rows, width) int64 that add up to 2⁶², resolved to ±½ of it in either tail."""
+def whole_masses(p: np.ndarray) -> np.ndarray:
+    """Masses p (rows, width) as whole numbers that add up to 2⁶², to ±1 in either tail."""
     below, above = np.cumsum(p, axis=1), np.cumsum(p[:, ::-1], axis=1)[:, ::-1]
     total, unit = below[:, -1:], 2.0**_ALL
     low = np.rint(below[:, :-1] / total * unit).astype(np.int64)

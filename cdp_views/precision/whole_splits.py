@@ -7,11 +7,12 @@ import numpy as np
 from scipy.signal import fftconvolve
 
 from cdp_views.precision.whole_alias import Alias
+from cdp_views.precision.whole_coarse import Coarse
 from cdp_views.precision.whole_sums import Mass
 
 BLOCK = 32  # cells that are split by tables; larger sums by rejection
-TABLED = 512  # the largest power of two that is tried to be halved by a table
-_ENTRIES = 2**21  # of one table; beyond, rejection does its work
+TABLED = 2048  # the largest power of two that is halved by a table
+_ENTRIES = 2**21  # of one table; beyond, a coarse one is made
 _RARE = 2e-6  # the chance of a sum that is not in a table
 _SMALL = 1e-20  # masses left out of a table, relative to the largest of their row
 _DIRECT = 2 * 10**5  # multiplications up to which a convolution is done term by term
@@ -52,6 +53,8 @@ class Splits:
     2e-6. Discrete normal cells (`quadratic`) need n rows at most: adding k to each of n cells
     changes all probabilities given their sum alike, so that the law at t + nk is that at t, moved.
 
+    Where a table would be too large, a coarse one proposes: see `Coarse`.
+
     **Rejection** for all else. The law is log-concave, hence with mode m and p = P(m)
     P(x) ≤ p min(1, e^{1 − p|x − m|}): X = m ± round(Y/p) is kept with probability
     P(X)/(p min(1, e^{w − Y})), w = 1 + p/2, Y uniform on [0, w] with probability w/(1 + w) and else
@@ -67,7 +70,8 @@ class Splits:
     def __init__(self, mass: Mass, *, quadratic: bool) -> None:
         self._quadratic = quadratic
         self._masses: dict[int, Mass] = {1: _trimmed(mass)}
-        self._tables: dict[int, Alias | None] = {}
+        self._tables: dict[int, Alias | Coarse] = {}
+        self._single: Alias | None = None
         self._remainders: dict[int, Alias] = {}
         self._turning: set[int] = set()
         self._rows: dict[int, int] = {}
@@ -84,12 +88,10 @@ class Splits:
 
     def single(self) -> Alias:
         """One cell, in a table of one row."""
-        if 1 not in self._tables:
+        if self._single is None:
             mass = self._masses[1]
-            self._tables[1] = Alias(mass.p[None], np.array([mass.low]))
-        found = self._tables[1]
-        assert found is not None
-        return found
+            self._single = Alias(mass.p[None], np.array([mass.low]))
+        return self._single
 
     def remainder(self, n: int, words: np.ndarray) -> np.ndarray:
         """The sum (m,) of the first 32⌊n/32⌋ of n cells whose sum is 0, for as many words (m,)."""
@@ -102,42 +104,49 @@ class Splits:
             found = self._remainders[n] = Alias((many.at(x) * few.at(-x))[None], x[:1])
         return found.draw(0, low_half(words), lambda which: low_half(words[which] >> _HALF))
 
-    def tabled(self, n: int) -> bool:
-        """Whether sums of n cells are split by a table, made now if it fits."""
-        if n not in self._tables:
-            self._tables[n] = self._table(n)
-        return self._tables[n] is not None
-
     def split(self, n: int, total: np.ndarray, bits: np.ndarray, more: Bits) -> np.ndarray:
         """The first part's sum (m,), of n cells with sums `total` (m,).
 
         Args:
-            n: how many cells.
+            n: how many cells, at most 32 or a power of 2 up to 2048.
             total: (m,) int64.
             bits: (m,) uint32, random.
             more: further bits of those that these don't decide, or whose sum is in no table.
         """
-        left = left_of(n)
-        if not self.tabled(n):
-            return self.reject(np.full(total.size, n), total, more)
+        if n not in self._tables:
+            self._tables[n] = self._table(n)
         table = self._tables[n]
-        assert table is not None
 
         def undecided(which: np.ndarray) -> np.ndarray:
             return low_half(more(which, np.zeros_like(which))[0])
 
         if n in self._turning:
+            assert isinstance(table, Alias)
             turns = total // n
-            return table.draw(total - n * turns, bits, undecided) + left * turns
+            return table.draw(total - n * turns, bits, undecided) + left_of(n) * turns
         sign = total >> 63  # 0, or −1 of a negative sum, whose law is the other's mirror image
         size = (total ^ sign) - sign
         rare = np.flatnonzero(size >= self._rows[n])
         size[rare] = 0
-        part = (table.draw(size, bits, undecided) ^ sign) - sign
+        if isinstance(table, Alias):
+            part = table.draw(size, bits, undecided)
+        else:
+            part = self._tried(table, size, more)
+        part = (part ^ sign) - sign
         if rare.size:
             part[rare] = self.reject(
                 np.full(rare.size, n), total[rare], lambda which, tries: more(rare[which], tries)
             )
+        return part
+
+    def _tried(self, table: Coarse, size: np.ndarray, more: Bits) -> np.ndarray:
+        """Proposals of a coarse table until each is kept."""
+        part, waiting, tries = np.empty_like(size), np.arange(size.size), 0
+        while waiting.size:
+            words = more(waiting, np.full(waiting.size, tries))
+            x, kept = table.draw(size[waiting], words)
+            part[waiting[kept]] = x[kept]
+            waiting, tries = waiting[~kept], tries + 1
         return part
 
     def reject(self, n: np.ndarray, total: np.ndarray, bits: Bits) -> np.ndarray:
@@ -211,16 +220,24 @@ class Splits:
         found = [(self._at[n], self.mass(n).low, self.mass(n).high) for n in sizes.tolist()]
         return np.array(found, dtype=np.int64).reshape(-1, 3)
 
-    def _table(self, n: int) -> Alias | None:
+    def _table(self, n: int) -> Alias | Coarse:
         left, whole = left_of(n), self.mass(n)
         one, two = self.mass(left), self.mass(n - left)
         beyond = np.cumsum(whole.p[::-1])[::-1][-whole.low :] / whole.p.sum()
         rows = max(int(np.searchsorted(-beyond, -_RARE / 2)), 1)
-        if self._quadratic and n <= rows:
-            rows = n
+        turning = self._quadratic and n <= rows
+        fine = self._fine(one, two, left, n, n if turning else rows)
+        self._rows[n] = rows
+        if fine is None:
+            return Coarse(one, two, left, n, rows)
+        if turning:
             self._turning.add(n)
+        return fine
+
+    def _fine(self, one: Mass, two: Mass, left: int, n: int, rows: int) -> Alias | None:
+        """A row for each sum from 0 to rows − 1, if that is few enough."""
         width = one.p.size + rows
-        if rows * (one.p.size + rows) > 32 * _ENTRIES:
+        if rows * width > 32 * _ENTRIES:
             return None
         total = np.arange(rows)
         centre = left * total // n
@@ -234,7 +251,6 @@ class Splits:
             return None
         x = centre[:, None] + reach
         p = one.at(x) * two.at(total[:, None] - x)
-        self._rows[n] = rows
         return Alias(p, centre + reach[0])
 
 

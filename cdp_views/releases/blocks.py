@@ -107,7 +107,7 @@ def _halved(
 
     rest = np.ones(size.size, dtype=bool)
     for n in np.unique(size[size <= TABLED]).tolist():
-        if n & (n - 1) == 0 and splits.tabled(n):
+        if n & (n - 1) == 0:
             own = np.flatnonzero(size == n)
             rest[own] = False
             words = secret.words(names[:, own], HALVES, n)[0]

@@ -7,6 +7,7 @@ import pytest
 
 from cdp_views.noise import masses
 from cdp_views.precision.whole_alias import Alias
+from cdp_views.precision.whole_coarse import Coarse
 from cdp_views.precision.whole_splits import Splits
 from cdp_views.precision.whole_sums import Mass, convolve
 from cdp_views.releases import blocks
@@ -49,14 +50,7 @@ def test_a_table_gives_each_number_its_mass_to_the_last_bit(width):
     """All 2⁶² outcomes counted from the table's own columns, in Python's whole numbers."""
     p = RANDOM.random((3, width)) ** RANDOM.integers(1, 30)
     alias = Alias(p, np.array([-3, 0, 7]))
-    columns = alias._columns
-    each, entries = 2**62 // columns, alias._entries.reshape(3, columns).tolist()
-    for row, fine in enumerate(alias._fine.reshape(3, columns).tolist()):
-        found = [0] * columns
-        for own, (entry, last) in enumerate(zip(entries[row], fine, strict=True)):
-            threshold = (entry // columns << 30) + last
-            found[own] += threshold
-            found[entry % columns] += each - threshold
+    for row, found in enumerate(column_masses(alias, 3)):
         assert sum(found) == 2**62
         share = np.array([f / 2**62 for f in found])
         assert np.all(np.abs(share[:width] - p[row] / p[row].sum()) < 1e-15)
@@ -100,16 +94,84 @@ def test_sums_of_a_part_have_their_law_given_a_sum_of_zero(noise, n, scale):
         assert abs(far(x[:, : n // 3].sum(axis=1), sums)) < 5
 
 
+def column_masses(alias, rows):
+    """Of each row, in units of 2⁻⁶², counted from the table's own columns."""
+    columns = alias._columns
+    each, entries = 2**62 // columns, alias._entries.reshape(rows, columns).tolist()
+    found = [[0] * columns for _ in range(rows)]
+    for row, fine in enumerate(alias._fine.reshape(rows, columns).tolist()):
+        for own, (entry, last) in enumerate(zip(entries[row], fine, strict=True)):
+            threshold = (entry // columns << 30) + last
+            found[row][own] += threshold
+            found[row][entry % columns] += each - threshold
+    return found
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize(("n", "scale"), [(2, 3.0), (3, 60.0), (8, 90.0)])
+def test_a_coarse_table_proposes_no_less_than_the_law(noise, n, scale):
+    """Limits in proportion to the chance of a column, above the mass of all in it: then what is
+    kept has the law. A draw is kept as plain Python keeps it."""
+    splits = Splits(Mass(*masses(noise, scale)), quadratic=noise == "discrete-normal")
+    left = n // 2
+    one, two = splits.mass(left), splits.mass(n - left)
+    rows = int(4 * scale)
+    table = Coarse(one, two, left, n, rows)
+    chance = column_masses(table._alias, len(table._limit))
+    chance = np.array(chance, dtype=float)[:, : table._limit.shape[1]]
+    assert np.all(np.abs(table._limit / chance / (table._limit / chance)[:, :1] - 1) < 1e-12)
+    worst = 0.0
+    for t in range(rows):
+        x = np.arange(max(one.low, t - two.high), min(one.high, t - two.low) + 1)
+        mass = one.at(x) * two.at(t - x)
+        column = (x - left * t // n - table._first) // table._wide
+        inside = (column >= 0) & (column < table._limit.shape[1])
+        assert mass[~inside].sum() < 1e-17 * mass.sum()
+        worst = max(worst, np.max(mass[inside] / table._limit[t // table._band, column[inside]]))
+    assert 0.9 < worst <= 1
+    total = RANDOM.integers(0, rows, 3_000)
+    words = RANDOM.integers(0, 2**64, (4, total.size), dtype=np.uint64)
+    x, kept = table.draw(total, words)
+    column, extra = np.divmod(x - left * total // n - table._first, table._wide)
+    assert np.array_equal(extra, (words[0] >> np.uint64(32)).astype(int) % table._wide)
+    height = (words[1] >> np.uint64(12)).astype(float) / 2**52
+    mass = one.at(x) * two.at(total - x)
+    assert np.array_equal(kept, height * table._limit[total // table._band, column] < mass)
+    assert kept.mean() > 0.8
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize(
+    ("n", "scale", "wide"), [(2, 3.0, 1), (3, 60.0, 2), (8, 90.0, 4), (64, 40.0, 8)]
+)
+def test_coarse_tables_have_the_law(noise, n, scale, wide, monkeypatch):
+    """No table fits, so that boxes propose: of one value, and of several values and sums."""
+    monkeypatch.setattr("cdp_views.precision.whole_splits._ENTRIES", 1)
+    splits = Splits(Mass(*masses(noise, scale)), quadratic=noise == "discrete-normal")
+    groups = 400_000 // n
+    x = blocks.conditioned(SECRET, named(), np.full(groups, n), splits).reshape(groups, n)
+    one, rest = power(noise, scale, 1), power(noise, scale, n - 1)
+    law = Mass(one.low, one.p * rest.at(-(one.low + np.arange(one.p.size))))
+    assert all(abs(far(x[:, cell], law)) < 5 for cell in {0, n // 2, n - 1})
+    half, other = power(noise, scale, n // 2), power(noise, scale, n - n // 2)
+    sums = Mass(half.low, half.p * other.at(-(half.low + np.arange(half.p.size))))
+    assert abs(far(x[:, : n // 2].sum(axis=1), sums)) < 5
+    tables = splits._tables.values()
+    assert all(isinstance(table, Coarse) for table in tables)
+    assert max(table._wide for table in tables) >= wide
+
+
 @pytest.mark.parametrize("noise", NOISES)
 def test_rejection_has_the_law_of_the_tables(noise, monkeypatch):
-    """No table fits: every split is by rejection, of even and of odd numbers of cells."""
-    monkeypatch.setattr("cdp_views.precision.whole_splits._ENTRIES", 1)
+    """Every split is by rejection, of even and of odd numbers of cells."""
+    monkeypatch.setattr(
+        Splits, "split", lambda self, n, t, _, more: self.reject(np.full(t.size, n), t, more)
+    )
     splits = Splits(Mass(*masses(noise, 2.0)), quadratic=noise == "discrete-normal")
     x = blocks.conditioned(SECRET, named(), np.full(50_000, 3), splits).reshape(-1, 3)
     one, rest = power(noise, 2.0, 1), power(noise, 2.0, 2)
     law = Mass(one.low, one.p * rest.at(-(one.low + np.arange(one.p.size))))
     assert all(abs(far(x[:, cell], law)) < 5 for cell in range(3))
-    assert splits._tables == {2: None, 3: None}
 
 
 @pytest.mark.parametrize("view", ["conditioned", "imaged"])
