@@ -291,12 +291,18 @@ def _read(path: Path, wanted: list[str]) -> tuple["pa.Table", str]:
 
 
 def _missing(column: "pa.ChunkedArray") -> int:
+    """NaN is missing too: its many bit patterns would be values of one text, hence of one id."""
     import pyarrow as pa
 
+    coded = pa.types.is_dictionary(column.type)
+    real = pa.types.is_floating(column.type.value_type if coded else column.type)
+    if real and not coded:
+        return int(np.count_nonzero(column.is_null(nan_is_null=True).to_numpy()))
     found = column.null_count
-    for chunk in column.chunks if pa.types.is_dictionary(column.type) else ():
-        if chunk.dictionary.null_count:  # a value of the dictionary may be missing too
-            lost = np.append(chunk.dictionary.is_null().to_numpy(zero_copy_only=False), False)
+    for chunk in column.chunks if coded else ():
+        if real or chunk.dictionary.null_count:  # a value of the dictionary may be missing too
+            lost = chunk.dictionary.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+            lost = np.append(lost, False)
             found += int(np.count_nonzero(lost[chunk.indices.fill_null(-1).to_numpy()]))
     return found
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -187,6 +188,18 @@ def test_bad_parts_are_refused_with_their_place(tmp_path, change, words):
     with pytest.raises(ValueError, match=words):
         make(source, tmp_path / "out")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in"]
+
+
+def test_nan_is_no_label_whatever_its_bits(tmp_path):
+    """Two patterns of bits are two values of one text: cells of one id would share their noise."""
+    nan = np.array([0x7FF8000000000000, 0x7FF8000000000001], np.uint64).view(float)
+    for own in (pa.array([*nan, 1.5]), pa.DictionaryArray.from_arrays([0, 1, 2], [*nan, 1.5])):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        there = pa.table({"county": ["a"] * 3, "block": own, "few": [1, 2, 3]})
+        pq.write_table(there, tmp_path / "in" / "p.parquet")
+        for within, names in (("county", "block"), ("block", "county")):
+            with pytest.raises(ValueError, match='"block" has 2 of 3 entries missing'):
+                make(tmp_path / "in", tmp_path / "out", counts="few", within=within, names=names)
 
 
 def test_what_cannot_be_released_is_refused_before_anything_is_spent(tmp_path):
