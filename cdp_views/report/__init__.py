@@ -11,6 +11,7 @@ from cdp_views.report.names import noise_name as noise_name
 from cdp_views.report.page import comparison_page as comparison_page
 from cdp_views.report.profiles import profile_curves as profile_curves
 from cdp_views.report.profiles import profile_figure as profile_figure
+from cdp_views.report.queries import query_figure as query_figure
 from cdp_views.report.rows import Row as Row
 from cdp_views.report.rows import chance as chance
 from cdp_views.report.rows import figure as figure
@@ -32,6 +33,7 @@ __all__ = [
     "comparison_page",
     "profile_curves",
     "profile_figure",
+    "query_figure",
     "study_page",
     "write_csv",
     "write_figure",

@@ -97,7 +97,7 @@ def _margins(ax: "Axes", rows: list[Row]) -> None:
     places = np.arange(len(rows))[::-1]
     proved = _proved(rows)
     for place, row in zip(places, rows, strict=True):
-        color = _style(row["view"])["color"]
+        color = view_style(row["view"])["color"]
         typical, worst = row["margin90_typical"], row["margin90_worst"]
         ax.plot([typical, worst], [place, place], color=color, linewidth=2, solid_capstyle="butt")
         ax.plot(worst, place, "|", color=color, markersize=11, markeredgewidth=2)
@@ -132,7 +132,7 @@ def _cells(ax: "Axes", rows: list[Row], dataset: xr.Dataset) -> None:
     for i, view in _thick_first(rows):
         sd = dataset["sd"].isel(mechanism=i).values[order]
         ratio = np.divide(sd, base, out=np.full_like(sd, np.nan), where=(sd > 0) & (base > 0))
-        ax.plot(np.arange(1, sd.size + 1), ratio, label=view, **_style(view))
+        ax.plot(np.arange(1, sd.size + 1), ratio, label=view, **view_style(view))
         ratios.append(ratio)
     kept = np.array(ratios)[:, np.isfinite(ratios).all(axis=0)]
     spread = np.ptp(kept, axis=0).max(initial=0.0)
@@ -157,7 +157,7 @@ def _sizes(ax: "Axes", rows: list[Row], dataset: xr.Dataset) -> None:
     places = np.arange(filled.sum())
     for i, view in _thick_first(rows):
         relative = dataset["relative_margin90_median"].isel(mechanism=i).values[filled]
-        ax.plot(places, 100 * relative, marker="o", markersize=4, label=view, **_style(view))
+        ax.plot(places, 100 * relative, marker="o", markersize=4, label=view, **view_style(view))
     ax.axhline(100, color="black", linewidth=0.8, zorder=0)
     ax.text(
         places[-1] if places.size else 0,
@@ -176,10 +176,16 @@ def _sizes(ax: "Axes", rows: list[Row], dataset: xr.Dataset) -> None:
 
 def _thick_first(rows: list[Row]) -> list[tuple[int, str]]:
     pairs = [(row["index"], row["view"]) for row in rows]
-    return sorted(pairs, key=lambda pair: -_style(pair[1])["linewidth"])
+    return sorted(pairs, key=lambda pair: -view_style(pair[1])["linewidth"])
 
 
-def _style(view: str) -> dict[str, Any]:
+def view_style(view: str) -> dict[str, Any]:
+    """Colour and line of a view, the same in every picture.
+
+    Example:
+        >>> view_style("imaged")["color"]
+        '#009E73'
+    """
     return _STYLE.get(view, _OTHER)
 
 

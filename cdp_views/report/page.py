@@ -11,6 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from cdp_views.report.names import mechanism_name, noise_name
+from cdp_views.report.queries import MOST, query_order
 from cdp_views.report.rows import figure, percent, records
 from cdp_views.report.template import as_data, aside, fill, listed, plain, rerun
 
@@ -66,6 +67,7 @@ def comparison_page(
         "measures": MEASURES,
         "sizes": [m[1] for name in table.columns if (m := _RELATIVE.fullmatch(str(name)))],
         "cells": _cells(dataset),
+        "each": _each(dataset),
         "budgets": None if budgets is None else {k: plain(v) for k, v in budgets.items()},
         "curves": None if curves is None else _curves(curves),
         "public": public,
@@ -107,6 +109,17 @@ def _cells(dataset: xr.Dataset) -> dict[str, Any]:
     n = margin.shape[1]
     at = np.unique(np.linspace(0, n - 1, min(n, _RANKS)).round().astype(int))
     return {"share": plain((at + 0.5) / n), "margin90": plain(margin[:, at]), "n": n}
+
+
+def _each(dataset: xr.Dataset) -> dict[str, Any] | None:
+    """Errors of every cell by name, sorted; None where they are more than can be read."""
+    margin, fixed = dataset["margin90"].values, dataset["determined"].values != 0
+    if not 0 < np.count_nonzero(~fixed) <= MOST:
+        return None
+    order = query_order(margin, fixed)
+    names = [str(name) for name in dataset["cell"].values[order]]
+    mae = dataset["mae"].values[:, order]
+    return {"names": names, "mae": plain(mae, 5), "margin90": plain(margin[:, order], 5)}
 
 
 def _curves(curves: xr.Dataset) -> dict[str, Any]:

@@ -75,6 +75,12 @@ class Comparison:
 
         return comparison_figure(self.table, self.dataset)
 
+    def plot_cells(self) -> "Figure":
+        """The error of each cell under each mechanism, of 60 cells at most (extra `plot`)."""
+        from cdp_views.report import query_figure
+
+        return query_figure(self.dataset)
+
     def plot_profiles(self) -> "Figure":
         """Privacy profiles and trade-off curves of one table of equal scales (extra `plot`)."""
         from cdp_views.report import profile_figure

@@ -30,8 +30,15 @@ def test_page_holds_what_the_comparison_found(found):
     page = found.page(command="cdp-views compare 'a <b>.csv'")
     data = parsed(page)
     assert [row["view"] for row in data["rows"]] == list(found.table["view"])
+    # Of the seven noisy cells, by name and sorted; the eighth is alone in its group.
+    place = {str(name): i for i, name in enumerate(found.dataset["cell"].values)}
+    order = [place[name] for name in data["each"]["names"]]
+    assert sorted(order) == list(range(7))
+    each = found.dataset["margin90"].values[:, order]
+    assert (np.diff(each.mean(axis=0)) >= 0).all()
+    np.testing.assert_allclose(data["each"]["margin90"], each, rtol=1e-4)
     assert data["rows"][2]["label"] == "conditioned view, Normal noise"
-    assert {row["label"].rpartition(", ")[2] for row in data["rows"][4:]} == {"unequal scales"}
+    assert {row["label"].rpartition(", ")[2] for row in data["rows"][4:]} == {"given scales"}
     got = [row["values"]["mean_sd"] for row in data["rows"]]
     assert got == pytest.approx(list(found.table["mean_sd"]), rel=1e-6)
     margin = np.sort(found.dataset["margin90"].values, axis=1)
@@ -84,6 +91,7 @@ addEventListener("load", () => {
   said.push([$("tip").style.display, $("tip").textContent]);
   const drawn = ["ranks", "sizes", "deltas", "trades"].map((id) =>
     $(id).querySelectorAll("path").length);
+  drawn.push($("dots").querySelectorAll("circle").length === 48); // 8 cells of 6 mechanisms
   const outside = performance.getEntriesByType("resource").map((entry) => entry.name);
   document.body.textContent = JSON.stringify({ said, drawn, outside });
 });
