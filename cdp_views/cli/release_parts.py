@@ -4,7 +4,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from cdp_views.cli.release import Request, check_numbers, say
-from cdp_views.cli.several import DISJOINT
+from cdp_views.cli.several import DISJOINT, matrix_of
 
 if TYPE_CHECKING:
     from cdp_views.releases import ReleasedParts
@@ -14,11 +14,9 @@ def run_parts(request: Request) -> None:
     """Release part by part; every refusal is raised before anything is printed."""
     _refuse_options(request)
     check_numbers(request)
-    if request.contribution not in (None, DISJOINT):
-        raise ValueError(
-            f"--contribution must be {DISJOINT} for a folder of parts; other ones need the table "
-            "in one file."
-        )
+    contribution = request.contribution
+    if contribution not in (None, DISJOINT):
+        contribution = matrix_of(contribution, len(request.counts))
     from rich.console import Console
 
     from cdp_views.cli.progress import progress
@@ -42,7 +40,8 @@ def run_parts(request: Request) -> None:
                 epsilon=request.epsilon,
                 delta=request.delta or 0.0,
                 records=request.records,
-                contribution=None if request.contribution is None else "disjoint",
+                contribution=contribution,
+                per_column=request.per_column,
                 accept_exact=request.accept_exact,
                 bits=request.bits,  # pyright: ignore[reportArgumentType]
                 ledger=ledger,
@@ -61,7 +60,6 @@ def _refuse_options(request: Request) -> None:
         "--scales": request.scales,
         "--whole": request.whole,
         "--publishable": request.publishable,
-        "--per-column": request.per_column,
     }
     for option, given in asked.items():
         if given:

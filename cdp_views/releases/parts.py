@@ -11,14 +11,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
-import jax
 import numpy as np
 
 from cdp_views import _checks
-from cdp_views.calibration import calibrate
 from cdp_views.invariants import Totals
 from cdp_views.invariants import totals as totals_of
-from cdp_views.neighbours import Relocations, relocations
+from cdp_views.neighbours import Contributions, Relocations
 from cdp_views.releases.accounts import Price
 from cdp_views.releases.admission import checked_budget
 from cdp_views.releases.alone import alone
@@ -26,7 +24,7 @@ from cdp_views.releases.cost import Cost
 from cdp_views.releases.earlier import Exact
 from cdp_views.releases.generator import check_generator
 from cdp_views.releases.ledger import Ledger
-from cdp_views.releases.mechanism import NOISES, NoiseName, View, check_mechanism, law
+from cdp_views.releases.mechanism import NOISES, NoiseName, View, check_mechanism
 from cdp_views.releases.metadata import LIBRARY
 from cdp_views.releases.part import Columns, check_schemas, parts_of
 from cdp_views.releases.part_drawn import Job, bound, changed, make
@@ -41,6 +39,14 @@ from cdp_views.releases.parts_place import (
     remove_unused,
     require_unfinished,
 )
+from cdp_views.releases.parts_unit import (
+    Contribution,
+    kinds_of,
+    listed,
+    scale_of,
+    standing_for_all,
+    together,
+)
 from cdp_views.releases.released_parts import ReleasedParts, read_parts
 from cdp_views.releases.reservation import Reservation
 from cdp_views.releases.secret import Secret
@@ -48,7 +54,6 @@ from cdp_views.releases.spread import Workers, check_workers
 from cdp_views.releases.wording import unit_of_count
 
 Progress = Callable[[int, int, str], None]
-_SAMPLED = 16  # cells of a group; the guarantee of whole noise is the same in all larger ones
 
 
 def release_parts(
@@ -64,7 +69,8 @@ def release_parts(
     epsilon: float,
     delta: float = 0.0,
     records: int = 1,
-    contribution: Literal["disjoint"] | None = None,
+    contribution: Contribution = None,
+    per_column: bool = False,
     accept_exact: bool = False,
     bits: Literal["threefry", "aes256"] = "threefry",
     ledger: Ledger | None = None,
@@ -101,7 +107,10 @@ def release_parts(
         delta: its δ; 0 for discrete Laplace noise.
         records: how many records move at once, within a group and column: the unit of privacy.
         contribution: with several count columns, "disjoint" states that a person is counted in one
-            of them only. Other contributions: `cdp.release`.
+            of them only; else (kinds, columns), what one person of each kind adds in each column
+            (pure noise only), as in `cdp.relocations`. It is published.
+        per_column: `epsilon` is that of each column alone; the release states, and the ledger
+            counts, that of all together (the same where contributions are disjoint).
         accept_exact: publish also where a group has one cell (that can be other than 0), which is
             then exact.
         bits: the generator of the noise, as in `cdp.release`.
@@ -150,19 +159,17 @@ def release_parts(
         )
     check_generator(bits, view, noise, totals_of([0, 0]))
     epsilon, delta = checked_budget(epsilon, delta, noise)
-    if len(columns.counts) > 1 and contribution != "disjoint":
-        raise ValueError(
-            "`contribution` is missing: with several columns of counts state contribution="
-            '"disjoint", that a person is counted in one of them only; if not, use cdp.release.'
-        )
+    kinds = kinds_of(contribution, len(columns.counts), noise)
+    each = epsilon if per_column and len(columns.counts) > 1 else None
     check_workers(workers, client)
     counted = unit_of_count(counted) or " and ".join(columns.counts)
     if corrected and ledger is None:
         raise ValueError("`corrected` needs `ledger`, which knows what was published before.")
     hidden = out.with_name(f".{out.name}-unfinished")
     if out.exists():
-        asked = {"view": view, "noise": noise, "epsilon": epsilon, "delta": delta}
-        asked["columns"] = columns.stated
+        asked = {"view": view, "noise": noise, "columns": columns.stated, "delta": delta}
+        asked |= {"epsilon_per_column": each, "contribution": listed(kinds)}
+        asked |= {"epsilon": epsilon} if each is None else {}
         return left_by_a_kill(out, hidden, ledger, asked)
     parts = parts_of(source)
     if source == out or source in out.parents:
@@ -187,8 +194,11 @@ def release_parts(
                 UserWarning,
                 stacklevel=2,
             )
-        sample = totals_of(np.repeat(*_sample(sizes)))
-        unit = relocations(sample, records=records)
+        sample, unit = standing_for_all(sizes, records, kinds)
+        scale = None
+        if each is not None and kinds is not None:
+            scale = scale_of(view, noise, *standing_for_all(sizes, records, None), each, delta)
+            epsilon = together(view, noise, sample, unit, scale)
         shape = _shape(scans, columns, sizes)
         digests = {name: one.digest for name, one in scans.items()}
         rows = sum(one.rows for one in scans.values())
@@ -198,8 +208,9 @@ def release_parts(
         del scans, looked
         asked = [
             LIBRARY, view, noise, epsilon, delta, records, columns[:3], shape, parts, bits, counted,
-            *([] if zeros is None else [zeros]),
         ]  # fmt: skip
+        more = {"zeros": zeros, "kinds": listed(kinds), "each": each}
+        asked += [{key: value} for key, value in more.items() if value is not None]
         request = sha256(json.dumps(asked).encode()).hexdigest()
 
         def bind(secret: Secret) -> str:
@@ -209,8 +220,10 @@ def release_parts(
             own = private_ledger(hidden, request, epsilon, delta) if ledger is None else ledger
             reservation = _resumed(own, request, bind, source)
             if reservation is None:
-                design = view, noise, epsilon, delta
-                cost = _cost(design, sample, unit, shape, accept_exact)
+                if scale is None:
+                    scale = scale_of(view, noise, sample, unit, epsilon, delta)
+                design = view, noise, np.asarray(scale)
+                cost = _cost(Price(epsilon, delta, None), design, sample, unit, shape, accept_exact)
                 reservation, _ = own.reserve(
                     cost, bind, request, exact=exact, ready=partial(refuse_existing, out)
                 )
@@ -232,7 +245,8 @@ def release_parts(
             described = describe_parts(
                 job, epsilon, delta, sample, unit, reservation if ledger is not None else None,
                 {name: made[name] for name in parts}, shape, rows * len(columns.counts), single,
-                fixed * len(columns.counts), counted, exact.own[0].hex(),
+                fixed * len(columns.counts), counted, exact.own[0].hex(), each,
+                listed(kinds),
             )  # fmt: skip
             whole = ReleasedParts(Path(job.scratch) / "parts", described)
             pages = {PAGE: folder_page(whole, out.name)} if about else {}
@@ -253,16 +267,6 @@ def _sizes(scans: Mapping[str, Scan]) -> dict[int, int]:
         for size, times in one.sizes.tolist():
             found[size] = found.get(size, 0) + times
     return found
-
-
-def _sample(sizes: dict[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Groups that stand for all: one of each size, those of 16 cells for all larger ones.
-
-    The loss of discrete Laplace noise is Σ|v|/λ and that of discrete normal noise is bounded by
-    ρ = Σv²/2σ² (or exact, of two cells), whatever else is in the group.
-    """
-    kinds = np.unique(np.minimum([size for size in sizes if size > 1], _SAMPLED))
-    return np.arange(kinds.size), kinds
 
 
 def _require_something_to_protect(
@@ -329,21 +333,12 @@ def _exact(totals: bytes, counted: str, corrected: bool) -> Exact:
 
 
 def _cost(
-    design: tuple[Any, Any, float, float],
+    price: Price,
+    design: tuple[str, str, np.ndarray],
     sample: Totals,
-    unit: Relocations,
+    unit: Relocations | Contributions,
     shape: dict[str, Any],
     accept_exact: bool,
 ) -> Cost:
-    view, noise, epsilon, delta = design
-    with jax.enable_x64(True):
-        scale = calibrate(
-            lambda s: law(view, noise, np.zeros(sample.n), s, sample),
-            unit,
-            epsilon=epsilon,
-            delta=delta,
-        )
-    return Cost(
-        Price(epsilon, delta, None), unit, sample, shape["labels"], view, noise,
-        np.asarray(scale), accept_exact, {key: shape[key] for key in ("cells", "totals", "sha256")},
-    )  # fmt: skip
+    parts = {key: shape[key] for key in ("cells", "totals", "sha256")}
+    return Cost(price, unit, sample, shape["labels"], *design, accept_exact, parts)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from cdp_views.invariants import Totals
-from cdp_views.neighbours import Relocations
+from cdp_views.neighbours import Contributions, Relocations
 from cdp_views.releases import wording
 from cdp_views.releases.metadata import LIBRARY, digest_of_metadata
 from cdp_views.releases.part_drawn import Job
@@ -17,7 +17,7 @@ def describe_parts(
     epsilon: float,
     delta: float,
     sample: Totals,
-    unit: Relocations,
+    unit: Relocations | Contributions,
     listed: Reservation | None,
     parts: dict[str, Any],
     shape: dict[str, Any],
@@ -26,9 +26,15 @@ def describe_parts(
     zeros: int,
     counted: str,
     totals: str,
+    each: float | None,
+    contribution: list[list[float]] | None,
 ) -> dict[str, Any]:
     """All that may be said about the release, a few lines a part."""
     promise = wording.guarantee(sample, unit, epsilon=epsilon, delta=delta)
+    if each is not None:
+        who = "one record moves" if unit.records == 1 else f"{unit.records} records move together"
+        promise += f" Of each column alone, where {who}, it keeps epsilon = {each:.15g}"
+        promise += " at the same delta." if delta else "."
     if zeros:
         promise += (
             f" {zeros} of the {cells} cells can only be 0, whatever the data: they are 0, without "
@@ -62,6 +68,8 @@ def describe_parts(
         "reservation": job.reservation,
         "parts": parts,
     } | ({"structural_zeros": zeros} if zeros else {})
+    stated |= {} if each is None else {"epsilon_per_column": each}
+    stated |= {} if contribution is None else {"contribution": contribution}
     if listed is not None:
         stated["ledger"] = {
             "release": listed.number,

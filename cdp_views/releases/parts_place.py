@@ -85,7 +85,8 @@ def left_by_a_kill(
     try:
         told = read_parts(out).metadata
         totals = told.get("totals_fingerprint")
-        name = told["reservation"] if asked.items() <= told.items() else None
+        same = all(told.get(key) == value for key, value in asked.items())
+        name = told["reservation"] if same else None
     except (OSError, ValueError):
         name = totals = None
     if found is None or name not in found.unfinished:

@@ -77,6 +77,22 @@ def test_structural_zeros_of_a_folder(command, source, tmp_path):
     assert command("verify", out)[0] == 0
 
 
+def test_a_budget_of_each_of_several_columns(command, source, tmp_path):
+    for place in source.iterdir():
+        frame = pd.read_parquet(place)
+        frame.assign(voters=frame["persons"] // 2).to_parquet(place, index=False)
+    out = tmp_path / "out"
+    given = ["release", source, *GIVEN, "--count", "voters", "--per-column", "--out", out]
+    status, _, error = command(*given)
+    assert status == 2 and "--contribution is missing" in error
+    status, _, error = command(*given, "--contribution", "1,1,1")
+    assert status == 2 and "or 2 numbers for each kind of person" in error
+    status, said, _ = command(*given, "--contribution", "1,1")
+    said = " ".join(said.split())
+    assert status == 0 and "with epsilon = 2 (pure" in said and "epsilon = 1." in said
+    assert command("verify", out)[0] == 0
+
+
 def test_workers_are_for_folders(command, source, tmp_path):
     one = source / "p0.parquet"
     status, _, error = command("release", one, *GIVEN, "--workers", 2, "--out", tmp_path / "o.csv")
