@@ -81,6 +81,10 @@ def test_the_views_are_one_mechanism_with_equal_scales_and_say_so_once(found):
     said = [s for s in found.verdict if "the three views are the same mechanism here" in s]
     assert len(said) == 1 and said[0].startswith("With equal scales")
     assert "Unequal scales, unequal weights or noise that is not Gaussian" in said[0]
+    # None of three that tie is called the best, and exact figures are not told "as far as".
+    (cost,) = [s for s in found.verdict if s.startswith("With equal scales, exact totals")]
+    assert "all three views alike against unconstrained noise" in cost
+    assert "as far as" not in " ".join(found.verdict)
 
 
 def test_unequal_scales_are_ranked_and_what_max_entropy_keeps_is_said(found):
