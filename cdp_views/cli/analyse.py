@@ -1,5 +1,6 @@
 """`cdp-views analyse`: a release in; a posterior, its summary and a figure out."""
 
+import textwrap
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,8 +68,9 @@ def run(request: Request) -> bool:
         summary = summarise(tree, threshold=request.threshold)
         report(0, 1, "writing files")
         tree.attrs["command"] = f"cdp-views analyse, model {request.model}, seed {request.seed}"
-        _write(request, tree, summary, diagnosis.text, seen)
-    _show(request, summary, diagnosis.text)
+        told = _told(request, seen, diagnosis.ok)
+        _write(request, tree, summary, diagnosis.text, seen, told)
+    _show(request, summary, diagnosis.text, told)
     return diagnosis.ok
 
 
@@ -137,7 +139,31 @@ def _fit(request: Request, seen: Any, arguments: tuple[Any, ...], options: dict[
     return fitting.fit(key, model, seen, *arguments, num_samples=request.samples, **options)
 
 
-def _write(request: Request, tree: Any, summary: "pd.DataFrame", diagnosis: str, seen: Any) -> None:
+def _told(request: Request, seen: Any, fit: bool) -> str:
+    """What this is a posterior of, under which law of noise and model, from how many draws."""
+    told = getattr(seen, "metadata", None)
+    if told is None:
+        view = seen.mechanism.view
+        law = "independent" if view == "independent" else f"{view} view of"
+        law += f" {seen.mechanism.noise} noise"
+    else:
+        delta = f", delta {told['delta']:g}" if told["delta"] else ""
+        law = f"{told['view']} view of {told['noise']} noise, epsilon {told['epsilon']:g}{delta}"
+    unfit = "" if fit else "; not fit to use yet, see diagnosis.txt"
+    return (
+        f"True counts behind {request.released.name} ({law}), given what was released: model "
+        f"{request.model}, 2 chains of {request.samples:,} draws, seed {request.seed}{unfit}"
+    )
+
+
+def _write(
+    request: Request,
+    tree: Any,
+    summary: "pd.DataFrame",
+    diagnosis: str,
+    seen: Any,
+    told: str,
+) -> None:
     """All files beside their place, then put there."""
     import os
     import shutil
@@ -149,7 +175,7 @@ def _write(request: Request, tree: Any, summary: "pd.DataFrame", diagnosis: str,
     scratch = Path(tempfile.mkdtemp(prefix=".analyse-", dir=request.out))
     try:
         summary.to_csv(scratch / "summary.csv", index_label="quantity")
-        (scratch / "diagnosis.txt").write_text(diagnosis + "\n", encoding="utf-8")
+        (scratch / "diagnosis.txt").write_text(f"{told}.\n{diagnosis}\n", encoding="utf-8")
         made = ["summary.csv", "diagnosis.txt"]
         try:
             tree.to_netcdf(scratch / "posterior.nc")
@@ -159,7 +185,10 @@ def _write(request: Request, tree: Any, summary: "pd.DataFrame", diagnosis: str,
                 "It needs the extra io: pip install 'cdp-views[io]'."
             ) from None
         figure = posterior_figure(
-            summary[summary["site"] == "q"], released=seen.released, threshold=request.threshold
+            summary[summary["site"] == "q"],
+            released=seen.released,
+            threshold=request.threshold,
+            title=told,
         )
         figure.savefig(scratch / "posterior.png", dpi=120)
         for name in (*made, "posterior.nc", "posterior.png"):
@@ -168,10 +197,15 @@ def _write(request: Request, tree: Any, summary: "pd.DataFrame", diagnosis: str,
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _show(request: Request, summary: "pd.DataFrame", diagnosis: str) -> None:
-    columns = ["mean", "sd", "eti90_lower", "eti90_upper"]
+def _show(request: Request, summary: "pd.DataFrame", diagnosis: str, told: str) -> None:
+    print(textwrap.fill(f"{told}.", 100, break_on_hyphens=False))
+    print("q[…] in counts; 90 % from, to: interval with equal tails; sd: of the posterior.\n")
+    columns = ["mean", "sd", "90 % from", "90 % to"]
+    names = {"eti90_lower": columns[2], "eti90_upper": columns[3]}
     if request.threshold is not None:
-        columns += ["probability_above"]
+        columns += [f"P(above {request.threshold:,g})"]
+        names["probability_above"] = columns[-1]
+    summary = summary.rename(columns=names)
     scalars = summary[summary["site"] != "q"]
     shown = scalars[~scalars.index.str.contains("[", regex=False)]
     if len(shown):

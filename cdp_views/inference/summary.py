@@ -30,6 +30,7 @@ def summarise(
         Index `q[Cook]`. Columns `site`, the labels of the cells, `mean`, `mean_mcse`, `sd`,
         `eti90_lower`, `eti90_upper`, `ess_bulk`, `ess_tail`, `r_hat` (NaN where a quantity does not
         vary), and with a threshold `threshold`, `probability_above`, `probability_above_mcse`.
+        `.attrs["about"]` says from how many draws, and what the columns are.
         Where every draw lies on one side, the latter is that of (k + 1)/(S + 2) with S the
         effective draws: not 0, as S draws cannot tell a small chance from none.
 
@@ -69,7 +70,13 @@ def summarise(
     table = pd.concat(frames)
     labels = [c for c in table if c not in _NUMBERS and c != "site"]
     numbers = [c for c in _NUMBERS if c in table]
-    return table[["site", *labels, *numbers]]
+    table = table[["site", *labels, *numbers]]
+    chains, draws = (posterior.sizes[name] for name in ("chain", "draw"))
+    table.attrs["about"] = (
+        f"Posterior from {chains} chains of {draws:,} draws; eti90: 90 % interval, equal tails; "
+        "cells in counts; mcse: what the number of draws leaves open"
+    )
+    return table
 
 
 _NUMBERS = (

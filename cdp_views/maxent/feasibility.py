@@ -75,7 +75,9 @@ class Feasibility:
         return self.leverage is not None and bool(np.max(self.leverage, initial=0.0) < 0.5)
 
     def __str__(self) -> str:
-        many = len(self.margin)
+        least, most = float(self.scale.min(initial=np.inf)), float(self.scale.max(initial=0.0))
+        size = f"{most:.4g}" if least == most else f"{least:.4g} to {most:.4g}"
+        asked = f"{size} counts in {self.invariant.n} cells, {len(self.margin)} exact totals"
         lines = [
             {
                 "interior": "Feasible: noise of these standard deviations keeps the totals.",
@@ -83,12 +85,16 @@ class Feasibility:
                 "undecided": "Undecided: too close to the boundary, or to rounding, for a proof.",
                 "infeasible": "Infeasible: no noise of these standard deviations keeps the totals.",
             }[self.state],
-            f"  balance of the tightest of {many} totals{_tightest(self)} (below 0: none)",
+            f"  asked for: standard deviations of {asked}",
+            *_tightest(self),
             f"  largest rank of a solution: {self.maximal_rank} of {self.invariant.n}",
         ]
         if self.leverage is not None:
-            most = np.max(self.leverage, initial=0.0)
-            lines.append(f"  largest leverage {most:.4g} (below 0.5: proves it, above: nothing)")
+            largest = np.max(self.leverage, initial=0.0)
+            lines.append(
+                f"  largest leverage {largest:.4g} (below 0.5 proves that it can be had; above 0.5 "
+                "proves nothing)"
+            )
         if self.cuts is not None:
             lines.append(f"  mixtures of cut correlations (Theorem 2): {self.cuts.answer}")
         if self.certificate is not None:
@@ -142,20 +148,29 @@ def balance(inv: Invariant, scale: Any) -> Feasibility:
     return Feasibility(inv, sigma, _margins(rows), leverage, cuts, solution)
 
 
-def _tightest(answer: Feasibility) -> str:
-    """Its name and margin, and the cell that the others must outweigh."""
+def _tightest(answer: Feasibility) -> list[str]:
+    """Its name and margin, the cell that the others must outweigh, and what would mend it."""
     if not answer.margin.size:
-        return ""
+        return []
     at, names = int(np.argmin(answer.margin)), answer.invariant.names
     rows = sparse.csr_array(answer.invariant.matrix)
     row = slice(rows.indptr[at], rows.indptr[at + 1])
     cells, size = rows.indices[row], np.abs(rows.data[row]) * answer.scale[rows.indices[row]]
     name = f"number {at}" if names is None else repr(str(names[at]))
     largest = int(np.argmax(size))
-    return (
-        f", {name}: {answer.margin[at]:+.4g}; its cell {cells[largest]} has |weight| scale "
-        f"{size[largest]:.4g}, the others {size.sum() - size[largest]:.4g}"
+    others = size.sum() - size[largest]
+    scales = (
+        f"cell {cells[largest]} has |weight| scale {size[largest]:.4g}, the others {others:.4g}"
     )
+    balance = f"balance {answer.margin[at]:+.4g}, below 0: they do not reach it"
+    told = [f"  tightest total, {name}: its {scales} together ({balance})"]
+    if answer.state == "infeasible" and answer.margin[at] < -_ROUNDING:
+        most = others / np.abs(rows.data[row])[largest]
+        told.append(
+            f"  to mend this total: a scale of at most {most:.4g} in cell {cells[largest]}, or "
+            "larger ones in its others"
+        )
+    return told
 
 
 def _margins(rows: sparse.csr_array) -> np.ndarray:

@@ -1,5 +1,6 @@
 """A posterior of a table in one picture: intervals, and what was released."""
 
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,11 +11,15 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-_MOST = 120
+_MOST, _LETTERS = 120, 110  # cells shown, letters in a line of the title
 
 
 def posterior_figure(
-    summary: "pd.DataFrame", *, released: Any, threshold: float | None = None
+    summary: "pd.DataFrame",
+    *,
+    released: Any,
+    threshold: float | None = None,
+    title: str | None = None,
 ) -> "Figure":
     """Posterior mean and 90 % interval of each cell beside its released count, by size.
 
@@ -25,6 +30,7 @@ def posterior_figure(
         summary: one row a cell, columns `mean`, `eti90_lower`, `eti90_upper`, counts.
         released: (n,) counts.
         threshold: a line to draw, counts.
+        title: what it is a posterior of, and from how many draws.
 
     Returns:
         A matplotlib figure. Of more than 120 cells those nearest the threshold are shown, or a
@@ -53,8 +59,8 @@ def posterior_figure(
         ax.plot(at, chosen["mean"] - zero, "o", color="#0072B2", markersize=4)
         ax.plot(at, seen - zero, "x", color="#D55E00", markersize=4)
         ax.spines[["top", "right"]].set_visible(False)
-    above.lines[0].set_label("posterior mean and 90 %")
-    above.lines[1].set_label("released")
+    above.lines[0].set_label("posterior mean and 90 % interval (equal tails)")
+    above.lines[1].set_label("released count")
     if threshold is not None:
         above.axhline(threshold, color="0.3", linewidth=0.9, label=f"threshold {threshold:,g}")
     if np.max(np.abs(seen)) > 50 * np.median(np.abs(seen)):
@@ -67,4 +73,6 @@ def posterior_figure(
     above.set(ylabel="count")
     below.set(xlabel=f"{what}, by posterior mean", ylabel="count less released")
     above.legend(frameon=False)
+    if title is not None:
+        figure.suptitle(fill(title, _LETTERS), x=0.01, ha="left", fontsize="medium")
     return figure

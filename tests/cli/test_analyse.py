@@ -36,7 +36,7 @@ def test_a_posterior_from_another_offices_table(command, csv, about, tmp_path):
         "--out", out,
     )  # fmt: skip
     assert stderr == "" and status in (0, 1)
-    assert "probability_above" in stdout and "2 chains of 400 draws" in stdout
+    assert "P(above " in stdout and "2 chains of 400 draws" in stdout and "90 % from" in stdout
     assert (status == 0) == ("The draws may be used." in stdout)
     assert sorted(p.name for p in out.iterdir()) == [
         "diagnosis.txt", "posterior.nc", "posterior.png", "summary.csv"

@@ -16,6 +16,7 @@ def test_columns_say_their_level_and_cells_their_labels():
         "site", "cell", "state", "mean", "mean_mcse", "sd", "eti90_lower", "eti90_upper",
         "ess_bulk", "ess_tail", "r_hat",
     ]  # fmt: skip
+    assert table.attrs["about"].startswith("Posterior from 4 chains of 500 draws; eti90: 90 %")
     assert list(table.index) == ["mu", "q[a]", "q[b]", "q[c]"]
     assert table.loc["q[b]", "state"] == "IL"
     np.testing.assert_allclose(table["mean"].iloc[1:], DRAWS.mean(axis=(0, 1)))

@@ -152,3 +152,7 @@ def test_it_prints_what_it_knows():
     assert text.startswith("Infeasible")
     assert "certificate" in text
     assert "largest rank of a solution: 0 of 4" in text
+    assert "standard deviations of 1 to 7 counts in 4 cells, 1 exact totals" in text
+    assert "cell 3 has |weight| scale 7, the others 6 together (balance -0.1429" in text
+    assert "a scale of at most 6 in cell 3" in text  # which then can be had, just
+    assert cdp.balance(cdp.totals([0] * 4), [1.0, 2.0, 3.0, 6.0]).feasible
