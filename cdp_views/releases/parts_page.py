@@ -107,7 +107,8 @@ def _what(told: dict[str, Any], parts: int) -> str:
 
 def _words(told: dict[str, Any], within: list[str], name: str) -> list[str]:
     alone = told.get("determined", 0)
-    follow = f" So are {alone:,} cells that are alone in their group." if alone else ""
+    beside = ", but for cells that can only be 0" if "structural_zeros" in told else ""
+    follow = f" So are {alone:,} cells that are alone in their group{beside}." if alone else ""
     exact = (
         f"Exactly as counted: the total of each group, by {' and '.join(within)}. They lie in the "
         f"folder _totals; no noise was added to them.{follow}"

@@ -50,24 +50,23 @@ def test_a_budget_of_each_column_is_stated_and_paid_for_all_together(known, tmp_
 
 
 def test_a_kill_before_the_last_step_is_finished_by_the_same_budget_only(tmp_path, monkeypatch):
-    source, out = lay(tmp_path / "in", table(), CUTS), tmp_path / "out"
+    source = lay(tmp_path / "in", table(), CUTS)
+    both = {"contribution": [1, 1], "per_column": True}
+    one, two = both | {"contribution": [1, 2]}, both | {"per_column": False, "epsilon": 1.4}
 
     def never(*_):
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(cdp.Ledger, "complete", never)
-        with pytest.raises(KeyboardInterrupt):
-            make(source, out, contribution=[1, 1], per_column=True)
-    for other in (
-        {"contribution": [1, 1]},
-        {"contribution": [1, 2], "per_column": True},
-        {"per_column": True},
-        {"contribution": [1, 1], "epsilon": 1.4},
-    ):
-        with pytest.raises(FileExistsError, match="never overwritten"):
-            make(source, out, **other)
-    make(source, out, contribution=[1, 1], per_column=True).verify()
+    for given, others in ((both, (one, two, {})), ({}, (both, {"contribution": [1, 1]}))):
+        out = tmp_path / f"out{len(given)}"
+        with monkeypatch.context() as patch:
+            patch.setattr(cdp.Ledger, "complete", never)
+            with pytest.raises(KeyboardInterrupt):
+                make(source, out, **given)
+        for other in others:
+            with pytest.raises(FileExistsError, match="never overwritten"):
+                make(source, out, **other)
+        make(source, out, **given).verify()
 
 
 BAD = [
