@@ -130,7 +130,7 @@ def _wearables(folder: Path, chosen: argparse.Namespace) -> MCMC:
     counts = table[table.sum(axis=1) > 0].head(21).to_numpy()
     invariant = cdp.totals(np.repeat(np.arange(len(counts)), 12))
     release = fitting.publish(counts.ravel(), invariant, chosen)
-    return _fit(wearables.model, release, 12, rest=5.0, num_samples=2000)  # as its `main`
+    return _fit(wearables.model, release, 12, rest=5.0, num_samples=3000)  # as its `main`
 
 
 def _sufficient_statistics(folder: Path, chosen: argparse.Namespace) -> MCMC:
@@ -154,7 +154,8 @@ def _sum_to_zero_effects(folder: Path, chosen: argparse.Namespace) -> MCMC:
     y = np.concatenate(growth)
     y, block = (y - y.mean()) / y.std(), pd.factorize(table.STNAME)[0]
     tails = "laplace" if chosen.noise == "laplace" else "student-t"
-    return _fit(sum_to_zero_effects.model, y, np.tile(np.arange(40), 3), block, tails=tails)
+    how: dict[str, Any] = {"tails": tails, "num_samples": 2000}  # as its `main`
+    return _fit(sum_to_zero_effects.model, y, np.tile(np.arange(40), 3), block, **how)
 
 
 def _counties(folder: Path) -> pd.DataFrame:

@@ -99,7 +99,7 @@ def simulate(
 def main() -> None:
     """Publish three weeks of 12 hours, and find the hours in which the person walks."""
     # an hour between rest and a slow walk moves slowly
-    chosen = fitting.options(main.__doc__ or "", num_samples=2000)
+    chosen = fitting.options(main.__doc__ or "", num_samples=3000)
     fitting.in_float64()
     days, hours = 21, 12
     random = np.random.default_rng(chosen.seed)
