@@ -1,5 +1,6 @@
 """`cdp-views analyse`: a release in; a posterior, its summary and a figure out."""
 
+import importlib.util
 import textwrap
 import warnings
 from dataclasses import dataclass
@@ -40,6 +41,11 @@ def run(request: Request) -> bool:
     """Do it; whether the draws are fit to use. Every refusal comes before anything is written."""
     _check(request)
     writable_folder(request.out)
+    for module, extra in (("h5netcdf", "io"), ("matplotlib", "plot")):
+        if importlib.util.find_spec(module) is None:
+            raise ValueError(
+                f"A posterior's files need the extra {extra}: pip install 'cdp-views[{extra}]'."
+            )
     for name in _FILES:
         if (request.out / name).exists():
             raise ValueError(

@@ -333,8 +333,9 @@ def main() -> None:
             where = f"`{error.filename}` cannot be used" if error.filename else "cannot go on"
             todo = "Check the path, its permissions and the space on the disk."
             _fail(f"{where} ({error.strerror}). {todo}", 2)
-        # ValueError holds InfeasibleError, NotImplementedError holds UnsupportedError.
-        if isinstance(error, ValueError | NotImplementedError | OSError):
+        # ValueError holds InfeasibleError, NotImplementedError holds UnsupportedError; an
+        # ImportError is of an extra that is missing, and names it.
+        if isinstance(error, ValueError | NotImplementedError | OSError | ImportError):
             from cdp_views.cli.options import in_options, options_of
 
             options = options_of(typer.main.get_command(app), sys.argv[1:])

@@ -87,3 +87,15 @@ def test_a_release_that_does_not_verify_is_not_analysed(command, csv, tmp_path):
     changed.to_csv(path, index=False)
     status, _, stderr = command("analyse", path, "--out", tmp_path / "out")
     assert status == 2 and "The release does not verify" in stderr and 'total "x"' in stderr
+
+
+def test_a_missing_extra_is_named_before_anything_is_sampled(command, csv, tmp_path, monkeypatch):
+    import importlib.util
+
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda n: None if n == "matplotlib" else real(n)
+    )
+    status, stdout, stderr = command("analyse", csv(PUBLISHED), "--out", tmp_path / "out")
+    assert (status, stdout) == (2, "") and "pip install 'cdp-views[plot]'" in stderr
+    assert not (tmp_path / "out").exists()
