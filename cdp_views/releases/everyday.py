@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _LEVEL = 0.9
 _DRAWS, _NUMBERS = 4_000, 400_000  # draws at most, and numbers of all of them
+_FEWEST = 100  # draws below which a quantile of each sum says nothing
 _CELLS = 500  # of whole groups that are drawn
 _LARGEST = 2_000  # cells under totals of no known kind: dense algebra takes long beyond
 _SUMS = 99
@@ -97,12 +98,15 @@ def everyday(release: "Release", draws: np.ndarray | None = None) -> Everyday | 
     if drawn is None:
         return None
     errors, own, classes = drawn
+    few = len(errors) < _FEWEST  # of a group of very many cells
+    if cells is None and few and classes is None:
+        return None
     if cells is None:
         found = SampledDeviation(errors) if classes is None else PooledDeviation(errors, classes)
         cell = _margin(found, own, len(errors))
     else:
         cell = _margin(cells, free)
-    if own.size < size:
+    if own.size < size or few:
         return Everyday(cell, None, size)
     picked = _picks(own, size, errors.shape[1])
     return Everyday(

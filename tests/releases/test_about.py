@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -290,12 +291,16 @@ def test_an_everyday_margin_from_draws_is_said_to_be_one(noise):
     assert noise not in about_page(made, "r.csv").split('<script id="data"')[0]
 
 
-def test_an_everyday_margin_where_there_is_none():
+def test_an_everyday_margin_where_there_is_little_to_go_by(monkeypatch):
     """All cells follow from the totals; or the totals overlap in a way of their own."""
     assert "Choose cells below" in beginning(unmade("imaged", "normal", 1.0, cdp.totals(["a"])))
     drawn = np.random.default_rng(0).normal(size=(400, 8))
     found = everyday(unmade("conditioned", "laplace", 6.0, OVERLAP), drawn)  # draws made before
     assert found is not None and found.cell.draws == 400
+    # Of few draws of one very large group cells are pooled, and sums are left out.
+    monkeypatch.setattr(import_module("cdp_views.releases.everyday"), "_NUMBERS", 2_000)
+    found = everyday(unmade("conditioned", "laplace", 6.0, cdp.totals(["a"] * 200)))
+    assert found is not None and found.total is None and found.cell.draws == 10
 
 
 def test_the_page_is_offline_and_holds_nothing_confidential(make, seeded, tmp_path):
