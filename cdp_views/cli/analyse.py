@@ -204,6 +204,8 @@ def _write(
 
 
 def _show(request: Request, summary: "pd.DataFrame", diagnosis: str, told: str) -> None:
+    from cdp_views.report.rows import chance
+
     print(textwrap.fill(f"{told}.", 100, break_on_hyphens=False))
     print("q[…] in counts; 90 % from, to: interval with equal tails; sd: of the posterior.\n")
     columns = ["mean", "sd", "90 % from", "90 % to"]
@@ -218,7 +220,8 @@ def _show(request: Request, summary: "pd.DataFrame", diagnosis: str, told: str) 
         print(shown[columns[:4]].to_string(float_format=lambda x: f"{x:.4g}"))
         print()
     cells = summary[summary["site"] == "q"]
-    print(cells[columns].head(20).to_string(float_format=lambda x: f"{x:.4g}"))
+    above = {name: chance for name in columns[4:]}
+    print(cells[columns].head(20).to_string(float_format=lambda x: f"{x:.4g}", formatters=above))
     if len(cells) > 20:
         print(f"… and {len(cells) - 20} more in {request.out / 'summary.csv'}")
     print(f"\n{diagnosis}\n\nFiles in {request.out}: {', '.join(_FILES)}")

@@ -71,7 +71,7 @@ def _refuse_options(request: Request) -> None:
 def _show(made: "ReleasedParts", request: Request, heard: list[str]) -> None:
     told = made.metadata
     say(
-        f"Released {told['cells']:,} cells of {request.table} in {len(made.names):,} parts: count "
+        f"Released {told['cells']:,} cells of {request.table} in {_several(len(made.names), 'part')}: count "
         f"{' and '.join(request.counts)}, {told['groups']:,} totals exact within "
         f"{' and '.join(request.within)}. {request.view} view of {told['noise']} noise, base scale "
         f"{told['scale']:,.4g} counts."
@@ -83,3 +83,7 @@ def _show(made: "ReleasedParts", request: Request, heard: list[str]) -> None:
     print("wrote", request.out)
     if request.about:
         print("wrote", request.out / "_about.html")
+
+
+def _several(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"

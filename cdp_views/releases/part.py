@@ -266,7 +266,7 @@ def read_part(source: Path, columns: Columns, *, released: bool = False) -> Part
         if missing:
             raise ValueError(
                 f'"{name}" has {missing} of {table.num_rows} entries missing in `{source}`. Fill '
-                "them in or drop those rows."
+                "them in: a row that is left out would be missing from its total."
             )
     numbers = np.empty((len(counts), table.num_rows), dtype=np.int64)
     for i, name in enumerate(counts):

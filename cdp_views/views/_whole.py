@@ -65,7 +65,8 @@ class WholeView(Common, dist.Distribution):
         if self.scale.max() > _LARGEST_SCALE:
             raise _checks.UnsupportedError(
                 f"`scale` of discrete noise must stay below {_LARGEST_SCALE:,}, as its masses are "
-                f"listed; got {self.scale.max():g}. Use real noise: the grid no longer matters."
+                f"listed; got {self.scale.max():g}. Use dist.Laplace or dist.Normal: whole numbers "
+                "no longer matter there."
             )
         whole_weights(invariant)
         super().__init__(batch_shape, (invariant.n,), validate_args=validate_args)
