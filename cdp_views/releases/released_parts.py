@@ -19,7 +19,6 @@ from cdp_views.releases.observed import Observed
 from cdp_views.releases.part import Columns, Part, parquet, parts_of, read_part, released_names
 from cdp_views.releases.part_drawn import TOTALS, content_digest, digest_of_totals, read_totals
 from cdp_views.releases.part_zeros import first_filled
-from cdp_views.releases.zeros import structural_zeros
 
 SCHEMA, VERSION = "cdp_views.release_of_parts", 1
 ABOUT = "_release.json"
@@ -76,6 +75,8 @@ class ReleasedParts:
     def observed(self, name: str, column: str | None = None) -> Observed:
         """What a model conditions on: one column of one part, with its mechanism and totals.
 
+        Each cell that is 0 whatever the data is its own exact total, 0.
+
         Args:
             name: of the part.
             column: of counts; needed where there are several.
@@ -89,15 +90,17 @@ class ReleasedParts:
         labels = np.repeat(np.arange(part.sizes.size), part.sizes)
         if part.order is not None:
             labels[part.order] = labels.copy()
-        first = list(dict.fromkeys(labels.tolist()))  # as `totals` numbers its groups
         m, at = self.metadata, columns.counts.index(column)
-        zeros = np.zeros(part.rows, bool) if part.zeros is None else part.zeros
-        invariant = structural_zeros(totals(labels), zeros)
-        exact = read_totals(self.folder, name, columns).counts[at][first].astype(np.float64)
+        exact = read_totals(self.folder, name, columns).counts[at]
+        if part.zeros is not None:  # `structural_zeros` of these totals, as disjoint ones
+            zeros = np.flatnonzero(part.zeros)
+            labels[zeros] = exact.size + np.arange(zeros.size)
+            exact = np.append(exact, np.zeros_like(zeros))
+        first = list(dict.fromkeys(labels.tolist()))  # as `totals` numbers its groups
         return Observed(
-            Mechanism(m["view"], m["noise"], m["scale"], invariant),
+            Mechanism(m["view"], m["noise"], m["scale"], totals(labels)),
             part.counts[at].astype(np.float64),
-            np.append(exact, np.zeros(np.count_nonzero(zeros))),
+            exact[first].astype(np.float64),
             coords=coords_of(part.table.select(list(columns.labels)).to_pandas()),
         )
 

@@ -91,6 +91,8 @@ def test_a_model_has_no_doubt_about_zeros(made):
     support = seen.mechanism.law(np.asarray(seen.released)).support
     moved = np.zeros(zeros.size)
     moved[[np.flatnonzero(zeros)[0], np.flatnonzero(~zeros)[-1]]] = 2, -2  # within c6
+    inv = cdp.structural_zeros(cdp.totals(made.part(PART)["county"]), zeros)
+    assert np.allclose(seen.invariant.project(moved), inv.project(moved))
     assert support(seen.released) and not support(seen.released + moved)
     assert made.observed("p0.parquet", "few").invariant.determined.sum() == 3
 
