@@ -81,7 +81,8 @@ def left_by_a_kill(
     """The release whose folder is in its place, if it is the one asked for and only its last step
     is missing.
     """
-    found = Ledger(hidden / "ledger") if ledger is None and hidden.exists() else ledger
+    there = ledger is None and (hidden / "ledger").exists()
+    found = Ledger(hidden / "ledger") if there else ledger
     try:
         told = read_parts(out).metadata
         totals = told.get("totals_fingerprint")
@@ -90,6 +91,8 @@ def left_by_a_kill(
     except (OSError, ValueError):
         name = totals = None
     if found is None or name not in found.unfinished:
+        if ledger is None and (found is None or (len(found.entries) and not found.unfinished)):
+            shutil.rmtree(hidden, ignore_errors=True)  # the kill came after the last step
         refuse_existing(out)
     assert found is not None
     own = Reservation.named(found.path.absolute(), str(name))

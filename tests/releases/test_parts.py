@@ -319,6 +319,28 @@ def test_a_kill_between_the_last_two_steps_is_finished(tmp_path, monkeypatch):
     assert list(ledger.entries["state"]) == ["complete"]
 
 
+@pytest.mark.parametrize("ledger_too", [False, True])
+def test_a_kill_while_the_hidden_folder_is_removed_leaves_nothing(
+    tmp_path, monkeypatch, ledger_too
+):
+    source, out = lay(tmp_path / "in", table(), [range(7)]), tmp_path / "out"
+
+    def stops(hidden, **_):
+        if ledger_too:
+            (hidden / "ledger").unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parts.shutil, "rmtree", stops)
+        with pytest.raises(KeyboardInterrupt):
+            make(source, out)
+    assert (tmp_path / ".out-unfinished").is_dir()
+    with pytest.raises(FileExistsError, match=r"`.*out` is there already.*never overwritten"):
+        make(source, out)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
+    cdp.read_parts(out).verify()
+
+
 def test_releases_of_parts_compose_in_a_ledger(tmp_path):
     source = lay(tmp_path / "in", table(), CUTS)
     ledger = cdp.Ledger.create(tmp_path / "b.ledger", epsilon=1.5)
