@@ -220,7 +220,7 @@ def _show(request: Request, summary: "pd.DataFrame", diagnosis: str, told: str) 
         print(shown[columns[:4]].to_string(float_format=lambda x: f"{x:.4g}"))
         print()
     cells = summary[summary["site"] == "q"]
-    above = {name: chance for name in columns[4:]}
+    above = dict.fromkeys(columns[4:], chance)
     print(cells[columns].head(20).to_string(float_format=lambda x: f"{x:.4g}", formatters=above))
     if len(cells) > 20:
         print(f"… and {len(cells) - 20} more in {request.out / 'summary.csv'}")

@@ -72,8 +72,9 @@ def _show(made: "ReleasedParts", request: Request, heard: list[str]) -> None:
     told = made.metadata
     say(
         f"Released {told['cells']:,} cells of {request.table} in "
-        f"{_several(len(made.names), 'part')}: count {' and '.join(request.counts)}, {told['groups']:,} totals exact within "
-        f"{' and '.join(request.within)}. {request.view} view of {told['noise']} noise, base scale "
+        f"{_several(len(made.names), 'part')}: count {' and '.join(request.counts)}, "
+        f"{told['groups']:,} totals exact within {' and '.join(request.within)}. "
+        f"{request.view} view of {told['noise']} noise, base scale "
         f"{told['scale']:,.4g} counts."
     )
     say(told["guarantee"], "• ")
