@@ -1,7 +1,7 @@
 """What an invariant is to the rest of the library: a geometry on V = ker A, never a matrix."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,9 @@ from scipy import sparse
 from cdp_views import _checks
 from cdp_views._segments import Segments
 from cdp_views.invariants._precision import Precision
+
+if TYPE_CHECKING:
+    from cdp_views.invariants.totals import Totals
 
 
 class Invariant(ABC):
@@ -130,6 +133,16 @@ class Invariant(ABC):
     def variance(self, nu: Any) -> Array:
         """Marginal variances of G(ν), diag K(Kᵀ diag(ν) K)⁻¹Kᵀ: (…, n)."""
         return self._gaussian(nu).variance
+
+    @property
+    def core(self) -> "Invariant":
+        """An invariant with the same kernel and independent rows; itself, if its own are."""
+        return self
+
+    @property
+    def disjoint_groups(self) -> "Totals | None":
+        """The disjoint or nested totals behind these, weighted or not; None where they overlap."""
+        return None
 
     @property
     def plain_groups(self) -> Segments | None:

@@ -148,6 +148,14 @@ class Linear(Invariant):
         return self.rows.matrix
 
     @property
+    def core(self) -> Invariant:
+        return self.geometry
+
+    @property
+    def disjoint_groups(self) -> Totals | None:
+        return self.geometry.disjoint_groups
+
+    @property
     def plain_groups(self) -> Segments | None:
         return self.geometry.plain_groups
 

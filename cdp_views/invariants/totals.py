@@ -147,6 +147,10 @@ class Totals(Invariant):
         return sparse.csr_array((b[inside], (labels[inside], inside)), shape=shape)
 
     @property
+    def disjoint_groups(self) -> "Totals | None":
+        return self
+
+    @property
     def plain_groups(self) -> Segments | None:
         plain = self.weights is None or (self.even and bool(np.all(np.asarray(self.weights) >= 0)))
         return self.segments if plain else None

@@ -194,7 +194,7 @@ def _scales(invariant: Invariant, scale: Any) -> np.ndarray:
 
 
 def _geometries(invariant: Invariant) -> list[tuple[Invariant, np.ndarray]]:
-    geometry = invariant.geometry if isinstance(invariant, Linear) else invariant
+    geometry = invariant.core
     if isinstance(geometry, Blocks):
         return [(p, np.asarray(c)) for p, c in zip(geometry.parts, geometry.cells, strict=True)]
     return [(geometry, np.arange(geometry.n))]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import final
 
 import numpy as np
-from scipy.signal import fftconvolve
+import scipy
 
 from cdp_views.precision.whole_alias import Alias
 from cdp_views.precision.whole_coarse import Coarse
@@ -271,7 +271,7 @@ def _convolved(a: Mass, b: Mass) -> Mass:
     if a.p.size * b.p.size <= _DIRECT:
         p = np.convolve(a.p, b.p)
     else:
-        p = fftconvolve(a.p, b.p)
+        p = scipy.signal.fftconvolve(a.p, b.p)
         p[p < _NOISE * p.max()] = 0.0
     return _trimmed(Mass(a.low + b.low, p))
 

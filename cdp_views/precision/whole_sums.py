@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.signal import fftconvolve
+import scipy
 
 _DIRECT = 10**7  # multiplications up to which a convolution is done term by term
 _TRIM = 1e-60  # relative to the largest mass; far below what float64 sums can see
@@ -48,7 +48,7 @@ def convolve(a: Mass, b: Mass) -> Mass:
     if a.p.size * b.p.size <= _DIRECT:
         p = np.convolve(a.p, b.p)
     else:
-        p = fftconvolve(a.p, b.p)
+        p = scipy.signal.fftconvolve(a.p, b.p)
         p[p < _FFT_NOISE * p.max()] = 0.0
     return Mass(a.low + b.low, p).trimmed()
 

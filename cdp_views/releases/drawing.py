@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from cdp_views._float64 import float64, in_float64
-from cdp_views.invariants import Invariant, Linear, Totals
+from cdp_views.invariants import Invariant, Totals
 from cdp_views.releases import threefry
 from cdp_views.releases.cells import group_ids
 from cdp_views.releases.mechanism import NOISES, law
@@ -61,7 +61,7 @@ def _real(
     invariant: Invariant,
 ) -> tuple[np.ndarray, str]:
     made: Any = law(view, noise, np.zeros(invariant.n), scale, invariant)
-    groups = disjoint(invariant)
+    groups = invariant.disjoint_groups
     if hasattr(made, "transforms"):  # a map of independent cells of variance 1
         words = secret.words(ids, CELL)
         unit = normal(words) if noise == "normal" else laplace(words) * math.sqrt(0.5)
@@ -70,12 +70,6 @@ def _real(
         return _conditioned_laplace(secret, ids, scale, groups), threefry.NAME
     x = np.asarray(jax.jit(made.sample_noise)(secret.key()))
     return x.astype(np.float64), f"{threefry.NAME}, threefry2x32"
-
-
-def disjoint(invariant: Invariant) -> Totals | None:
-    """The disjoint totals behind an invariant, None where they overlap."""
-    geometry = invariant.geometry if isinstance(invariant, Linear) else invariant
-    return geometry if isinstance(geometry, Totals) else None
 
 
 def normal(words: np.ndarray) -> np.ndarray:

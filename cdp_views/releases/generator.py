@@ -3,7 +3,6 @@
 from cdp_views import _checks
 from cdp_views.invariants import Invariant
 from cdp_views.releases import aes
-from cdp_views.releases.drawing import disjoint
 from cdp_views.releases.secret import GENERATORS, NO_KEY
 
 
@@ -28,5 +27,5 @@ def check_generator(bits: str, view: str, noise: str, invariant: Invariant) -> N
     if bits == "threefry":
         return
     aes.require()
-    if (view, noise) == ("conditioned", "laplace") and disjoint(invariant) is None:
+    if (view, noise) == ("conditioned", "laplace") and invariant.disjoint_groups is None:
         raise _checks.UnsupportedError(NO_KEY)

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from cdp_views import _checks
 from cdp_views._float64 import float64, in_float64
-from cdp_views.invariants import Invariant, Linear, Totals
+from cdp_views.invariants import Invariant, Totals
 from cdp_views.noise import Mixing
 from cdp_views.support import AffineSubspace
 from cdp_views.views._common import Common, proper, warn_if_noise_drowns
@@ -113,19 +113,18 @@ class MixtureView(NoiseView):
 
 def disjoint(invariant: Invariant) -> Totals:
     """The O(n) geometry, where the totals are disjoint or nested."""
-    geometry = invariant.geometry if isinstance(invariant, Linear) else invariant
-    if not isinstance(geometry, Totals):
+    groups = invariant.disjoint_groups
+    if groups is None:
         raise _checks.UnsupportedError(
             "This number of scale-mixture noise (such as Laplace) is known for disjoint or nested "
             "totals only. Use those or dist.Normal, or estimate it from draws (key=)."
         )
-    return geometry
+    return groups
 
 
 def is_disjoint(invariant: Invariant) -> bool:
     """Whether the totals are disjoint or nested."""
-    geometry = invariant.geometry if isinstance(invariant, Linear) else invariant
-    return isinstance(geometry, Totals)
+    return invariant.disjoint_groups is not None
 
 
 def scale_like(view: MixtureView, dtype: Any) -> Array:

@@ -13,7 +13,7 @@ from jax import Array
 from cdp_views import _checks
 from cdp_views._float64 import float64, in_float64
 from cdp_views._segments import once
-from cdp_views.invariants import Invariant, Linear, Totals
+from cdp_views.invariants import Invariant, Totals
 from cdp_views.invariants.blocks import Blocks
 from cdp_views.noise import Mixing
 from cdp_views.noise.mixing import InverseChi, Rayleigh
@@ -93,7 +93,7 @@ class ConditionedOverlapping(ConditionedScales):
                 whole.append(_drawn(key_of, own, mixing, geometry, scale, shift, shape))
             else:
                 whole.append(own.sample_noise(key_of, sample_shape))
-        blocks = _geometry(self.invariant)
+        blocks = self.invariant.core
         return blocks.join(whole) if isinstance(blocks, Blocks) else whole[0]
 
     def _each(self) -> list[tuple[Any, Mixing, Any, Any, Any]]:
@@ -325,13 +325,9 @@ def _host_rho(part: Part, shift: Any, scale: Any) -> np.ndarray:
     return np.asarray(part.rho(float64(shift), float64(scale)))
 
 
-def _geometry(invariant: Invariant) -> Any:
-    return invariant.geometry if isinstance(invariant, Linear) else invariant
-
-
 def _geometries(invariant: Invariant) -> list[tuple[Any, Array | None]]:
     """The parts that share no total, and the cells of each."""
-    geometry = _geometry(invariant)
+    geometry = invariant.core
     if isinstance(geometry, Blocks):
         return list(zip(geometry.parts, geometry.cells, strict=True))
     return [(geometry, None)]

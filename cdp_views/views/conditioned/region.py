@@ -6,7 +6,7 @@ import numpy as np
 from scipy import optimize, sparse
 
 from cdp_views import _checks
-from cdp_views.invariants import Invariant, Linear, Region, Totals
+from cdp_views.invariants import Invariant, Region, Totals
 from cdp_views.invariants.orthonormal import Orthonormal
 
 
@@ -36,9 +36,7 @@ def of_rows(matrix: sparse.csr_array, labels: np.ndarray) -> np.ndarray:
 
 def groups_of(region: Region) -> Totals | None:
     """Disjoint totals beside bounds of single cells: pairs of cells are moves enough."""
-    geometry = region.equalities
-    geometry = geometry.geometry if isinstance(geometry, Linear) else geometry
-    return geometry if isinstance(geometry, Totals) and region.bounds.cellwise else None
+    return region.equalities.disjoint_groups if region.bounds.cellwise else None
 
 
 def directions_of(invariant: Invariant) -> np.ndarray:

@@ -21,7 +21,6 @@ from cdp_views.views.imaged.laplace import ImagedLaplace, fibre_sup
 from cdp_views.views.imaged.moves import (
     Along,
     Moved,
-    disjoint_groups,
     log_volume,
 )
 from cdp_views.views.imaged.profile import imaged_profile
@@ -105,7 +104,7 @@ class CheapestLaplace(ImagedLaplace):
         return shift - law.move.apply(shift)
 
     def _log_density(self, noise: Array) -> Array:
-        groups = disjoint_groups(self.invariant)
+        groups = self.invariant.disjoint_groups
         assert groups is not None
         scale = jnp.asarray(proper(self.scale), noise.dtype)
         u = jnp.asarray(self._push.law.move.u, noise.dtype)
@@ -125,7 +124,7 @@ class CheapestLaplace(ImagedLaplace):
             raise self._refuse(
                 "loss(query=)", "Ask for the whole release, which bounds every query."
             )
-        groups: Any = disjoint_groups(self.invariant)
+        groups: Any = self.invariant.disjoint_groups
         rate, u = 1 / host_scale(self, "loss"), np.asarray(self._push.law.move.u, np.float64)
         labels = np.where(u == 0, groups.rank, np.asarray(groups.segments.labels))
         sup = fibre_sup(differences, u, rate, labels, groups.rank)

@@ -19,7 +19,6 @@ from cdp_views import _checks
 from cdp_views._float64 import float64, in_float64
 from cdp_views._segments import Segments
 from cdp_views.precision.along import log_integral_along
-from cdp_views.views.imaged.moves import disjoint_groups
 
 # t = exp(π/2 sinh v): equal steps in v suit kinks and poles at 0 and tails alike
 _V, _STEP = np.linspace(-4.4, 3.54, 501, retstep=True)
@@ -38,7 +37,7 @@ class Standard(NamedTuple):
 @in_float64
 def exact_entropy(view: Any) -> np.ndarray | None:
     """H (…), or None where more than two cells of a group move or the integrals are too rough."""
-    groups, standard = disjoint_groups(view.invariant), view.standard_cells
+    groups, standard = view.invariant.disjoint_groups, view.standard_cells
     known = _checks.is_concrete(view.invariant, view.scale, view._push.law)
     if groups is None or standard is None or not known:
         return None

@@ -17,7 +17,6 @@ from cdp_views.views._mixture import host_scale, laplace_loss_draws
 from cdp_views.views._suprema import by_row
 from cdp_views.views.imaged.entropy import Standard
 from cdp_views.views.imaged.image import Image
-from cdp_views.views.imaged.moves import disjoint_groups
 from cdp_views.views.imaged.noise import ImagedNoise
 from cdp_views.views.imaged.profile import imaged_profile, pairs_below, whole_of_groups
 
@@ -75,7 +74,7 @@ class ImagedLaplace(ImagedNoise):
             raise self._refuse(
                 "loss(query=)", "Ask for the whole release, which bounds every query."
             )
-        groups, rate = disjoint_groups(self.invariant), 1 / host_scale(self, "loss")
+        groups, rate = self.invariant.disjoint_groups, 1 / host_scale(self, "loss")
         if groups is None:
             sup = by_row(differences, np.abs(differences.data) * rate[differences.indices])
             nowhere = np.zeros(rate.size, int)  # no cell on any fibre
@@ -93,7 +92,7 @@ class ImagedLaplace(ImagedNoise):
         Nearer where they keep every total and |v_i| is at most `size`; see `pairs_below`.
         """
         whole = np.inf
-        groups = disjoint_groups(self.invariant)
+        groups = self.invariant.disjoint_groups
         if size is not None and groups is not None:
             rate, labels = 1 / host_scale(self, "loss"), np.asarray(groups.segments.labels)
             whole = size * whole_of_groups(self.fibre(groups), rate, labels, groups.rank)
@@ -101,7 +100,7 @@ class ImagedLaplace(ImagedNoise):
 
     def loss_draws(self, key: Array, differences: sparse.csr_array, draws: int) -> np.ndarray:
         """Draws of the privacy loss of every difference, (m, draws), in float64."""
-        if disjoint_groups(self.invariant) is None:
+        if self.invariant.disjoint_groups is None:
             raise self._refuse(
                 "loss_draws", "Where totals overlap leave key= out: what is proved needs no draws."
             )

@@ -131,7 +131,7 @@ class ImagedMixture(ImagedNoise):
         def supremum(v: np.ndarray, cells: np.ndarray) -> np.ndarray:
             return self._cell_supremum(v / scale[cells], cells)
 
-        groups = moves.disjoint_groups(self.invariant)
+        groups = self.invariant.disjoint_groups
         if groups is None:
             found = by_row(differences, supremum(differences.data, differences.indices))
             return BoundedLoss(found, "bound")

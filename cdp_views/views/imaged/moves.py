@@ -11,7 +11,7 @@ from scipy import sparse
 
 from cdp_views import _checks
 from cdp_views._segments import Segments
-from cdp_views.invariants import Invariant, Linear, Precision, Totals
+from cdp_views.invariants import Invariant, Precision, Totals
 
 _TIE = 1e-12
 
@@ -146,15 +146,9 @@ class Moved:
         return jnp.where(endless, jnp.nan, self.move.apply(spread * back))
 
 
-def disjoint_groups(invariant: Invariant) -> Totals | None:
-    """The disjoint groups behind the invariant, if that is what it is."""
-    geometry = invariant.geometry if isinstance(invariant, Linear) else invariant
-    return geometry if isinstance(geometry, Totals) else None
-
-
 def plain_or_refuse(invariant: Invariant) -> Totals:
     """The groups, where `metric="l1"` has one closest point in closed form."""
-    groups = disjoint_groups(invariant)
+    groups = invariant.disjoint_groups
     if groups is None:
         raise _checks.UnsupportedError(
             '`metric="l1"` of overlapping totals is a linear programme whose solution is not '

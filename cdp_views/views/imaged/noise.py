@@ -13,7 +13,7 @@ from cdp_views.invariants import Totals
 from cdp_views.views._pushed import PushedView
 from cdp_views.views.imaged.entropy import Standard, exact_entropy
 from cdp_views.views.imaged.fibre import DensityEstimate, log_prob_estimate
-from cdp_views.views.imaged.moves import Along, disjoint_groups
+from cdp_views.views.imaged.moves import Along
 
 _INNER, _TOGETHER = 1024, 16
 
@@ -40,7 +40,7 @@ class ImagedNoise(PushedView):
         Raises:
             UnsupportedError: they overlap.
         """
-        groups = disjoint_groups(self.invariant)
+        groups = self.invariant.disjoint_groups
         if groups is None:
             raise _checks.UnsupportedError(
                 f"This number of imaged {self.noise_name} noise on overlapping totals is an "
@@ -73,7 +73,7 @@ class ImagedNoise(PushedView):
         return jnp.asarray(value, jnp.result_type(float))
 
     def _height(self, noise: Array, key: Array) -> Array:
-        if disjoint_groups(self.invariant) is not None:
+        if self.invariant.disjoint_groups is not None:
             return super()._height(noise, key)
 
         def one(at: tuple[Array, Array]) -> Array:

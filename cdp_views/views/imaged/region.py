@@ -185,10 +185,9 @@ class ImagedRegion(dist.Distribution):
 
 def _simplex(region: Region) -> Totals | None:
     """The disjoint totals of positive weights behind a region that is x ≥ 0 beside them."""
-    geometry = region.equalities
-    geometry = geometry.geometry if isinstance(geometry, Linear) else geometry
-    if not isinstance(geometry, Totals) or not region.bounds.cellwise or region.bounds.lower.any():
+    groups = region.equalities.disjoint_groups
+    if groups is None or not region.bounds.cellwise or region.bounds.lower.any():
         return None
-    if geometry.weights is not None and np.any(np.asarray(geometry.weights) < 0):
+    if groups.weights is not None and np.any(np.asarray(groups.weights) < 0):
         return None
-    return geometry
+    return groups

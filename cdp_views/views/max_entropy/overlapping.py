@@ -10,7 +10,7 @@ from jax import Array
 from cdp_views import _checks
 from cdp_views._segments import once
 from cdp_views.deviation import Deviation
-from cdp_views.invariants import Invariant, Linear
+from cdp_views.invariants import Invariant
 from cdp_views.invariants._reduced import Reduced
 from cdp_views.invariants.orthonormal import Orthonormal
 from cdp_views.noise import Mixing
@@ -132,7 +132,7 @@ class MaxEntropyWhole(RandomScales):
 
 def _rows(invariant: Invariant) -> Orthonormal:
     """The invariant's rows in echelon form."""
-    geometry = invariant.geometry if isinstance(invariant, Linear) else invariant
+    geometry = invariant.core
     if isinstance(geometry, Orthonormal):
         return geometry
     if not _checks.is_concrete(invariant) or invariant.n * invariant.rank > _LARGEST:
