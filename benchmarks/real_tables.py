@@ -50,7 +50,7 @@ _KEY = 0
 def _latent_counts(folder: Path, chosen: argparse.Namespace) -> MCMC:
     """Inhabitants of 20 counties in each of five states, 1990 (midwest)."""
     table = pd.read_csv(folder / "midwest_county_race_1990.csv").groupby("state").head(20)
-    release = fitting.publish(table.poptotal, cdp.totals(table.state.tolist()), chosen)
+    release = fitting.publish(table.poptotal.to_numpy(), cdp.totals(table.state.tolist()), chosen)
     return _fit(latent_counts.model, release, typical=3e4)
 
 
@@ -60,7 +60,7 @@ def _small_area(folder: Path, chosen: argparse.Namespace) -> MCMC:
     names = ["Maine", "Vermont", "New Hampshire", "Delaware", "Arizona", "Nevada"]
     table = table[table.STNAME.isin(names)]
     state = pd.factorize(table.STNAME)[0]
-    release = fitting.publish(table.DEATHS2019, cdp.totals(state), chosen)
+    release = fitting.publish(table.DEATHS2019.to_numpy(), cdp.totals(state), chosen)
     return _fit(small_area.model, release, table.POPESTIMATE2019.to_numpy(float), state)
 
 
