@@ -72,7 +72,7 @@ class Exchanges(Neighbours):
         """Every two classes of relocations, in different groups."""
         few = int(np.ceil(np.sqrt(2 * most))) + 1
         one = self.moves.classes(exposure, inv, most=few, apart=apart)
-        block = self._block_of(one.differences)
+        block = self.moves.block_of(one.differences)
         # the same classes again, in blocks that did not stand for them: other groups of their kind
         rest = ~np.isin(self.moves.labels, block)
         parts, label = [one.differences], [block]
@@ -81,7 +81,7 @@ class Exchanges(Neighbours):
             other = replace(self.moves, cells=self.moves.cells[rest], labels=compact(labels))
             two = other.classes(exposure, inv, most=few, apart=apart)
             parts.append(two.differences)
-            label.append(self._block_of(two.differences))
+            label.append(self.moves.block_of(two.differences))
         rows = sparse.csr_array(sparse.vstack(parts))
         group = self.group[np.concatenate(label)]
         i, j = np.triu_indices(len(group), 1)
@@ -90,12 +90,6 @@ class Exchanges(Neighbours):
         beyond = -np.inf if one.complete else float(size.max() + size[: len(block)].min())
         both = sparse.csr_array(rows[i[able]] + rows[j[able]])
         return Classes.of(both, exposure, most=most, beyond=beyond)
-
-    def _block_of(self, rows: sparse.csr_array) -> np.ndarray:
-        """The block of each relocation (m,)."""
-        block = np.full(self.n, -1)
-        block[self.moves.cells] = self.moves.labels
-        return block[rows.indices[rows.indptr[:-1]]]
 
     def parts(self, exposure: np.ndarray) -> sparse.csr_array:
         """(b, n) the worst relocation of every block: an exchange adds two of different groups."""
@@ -126,7 +120,7 @@ class Exchanges(Neighbours):
         if not seen.any():  # any exchange shows loss 0
             return self.shortlist(np.zeros(self.n))
         single = sparse.csr_array(single[seen])
-        group = self.group[self._block_of(single)]
+        group = self.group[self.moves.block_of(single)]
         order = np.argsort(group, kind="stable")
         single, group = sparse.csr_array(single[order]), group[order]
         _, sizes = np.unique(group, return_counts=True)

@@ -114,6 +114,12 @@ class Relocations(Neighbours):
         starts = np.arange(0, 2 * m + 1, 2)
         return sparse.csr_array((entries, columns.ravel(), starts), shape=(m, self.n))
 
+    def block_of(self, rows: sparse.csr_array) -> np.ndarray:
+        """(m,) the label of the block that each of these relocations (m, n) moves within."""
+        label = np.full(self.n, -1)
+        label[self.cells] = self.labels
+        return label[rows.indices[rows.indptr[:-1]]]
+
     def all_of(self, inv: Any) -> bool:
         """Whether these are all relocations that leave the totals of `inv` alone."""
         own = relocations(inv, records=self.records)

@@ -84,7 +84,7 @@ class Series(Neighbours):
         apart[self.moves.cells] = self.moves.labels  # every block for itself
         many = _MOST + 4 * len(self.group)
         kinds = self.moves.classes(exposure, apart=apart, most=many)
-        owner = self.group[self._block_of(kinds.differences)]
+        owner = self.group[self.moves.block_of(kinds.differences)]
         choices = np.bincount(owner)
         # every set of so many groups, and in each of them every kind
         groups, left = len(choices), len(choices) - self.periods
@@ -114,7 +114,7 @@ class Series(Neighbours):
         if not seen.any():
             return self.shortlist(np.zeros(self.n))
         single = sparse.csr_array(single[seen])
-        owner = self.group[self._block_of(single)]
+        owner = self.group[self.moves.block_of(single)]
         groups = np.unique(owner)
         rows = [np.flatnonzero(owner == g) for g in groups]
         if self.periods < len(groups) or prod(2 * len(r) for r in rows) > _MOST:
@@ -139,14 +139,9 @@ class Series(Neighbours):
             "changing a published total (series, user level)"
         )
 
-    def _block_of(self, rows: sparse.csr_array) -> np.ndarray:
-        block = np.full(self.n, -1)
-        block[self.moves.cells] = self.moves.labels
-        return block[rows.indices[rows.indptr[:-1]]]
-
     def _sum(self, parts: sparse.csr_array, size: np.ndarray) -> sparse.csr_array:
         """(1, n) the sum of each group's part of largest size, of the largest groups."""
-        group = self.group[self._block_of(parts)]
+        group = self.group[self.moves.block_of(parts)]
         first = largest(group, np.asarray(size, dtype=float))
         first = first[np.argsort(-size[first], kind="stable")[: self.periods]]
         return _added(sparse.csr_array(parts[np.sort(first)]))
