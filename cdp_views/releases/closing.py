@@ -62,11 +62,8 @@ def add_noise(
 
 
 def step_of(counts: np.ndarray, invariant: Invariant, scale: np.ndarray) -> float | None:
-    """The step that a release of this scale will be on, if any; refused where noise is lost."""
-    return _step(counts, invariant, np.broadcast_to(scale, counts.shape))
-
-
-def _step(counts: np.ndarray, invariant: Invariant, scale: np.ndarray) -> float | None:
+    """The step that a release of this scale () or (n,) is on, if any; refused if noise is lost."""
+    scale = np.broadcast_to(scale, counts.shape)
     segments = invariant.plain_groups
     if segments is None or not np.array_equal(counts, np.rint(counts)):
         return None

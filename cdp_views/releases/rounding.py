@@ -16,6 +16,13 @@ WHOLE, PRINTED = 64, 66
 _NOT_WHOLE = (
     "A table is rounded to whole numbers where its totals are whole. Release it as it was drawn."
 )
+_NO_NETWORK = (
+    "Whole numbers are rounded for plain totals that are disjoint, nested or in two families, such "
+    "as rows and columns: with three margins or weights there may be no whole table near. Keep two "
+    "margins, or release real numbers; where few totals overlap also whole noise "
+    '(view="conditioned").'
+)
+_NEAR = 1e-9  # of a whole number, which a cell then is
 _SLACK = 1e-6  # of a group's fractions, whose sum must be whole
 
 
@@ -145,12 +152,3 @@ def _round_crossed(
     if not np.array_equal(totals_of(invariant, rounded), np.rint(totals)):
         raise UnsupportedError(_NOT_WHOLE)
     return rounded + 0.0
-
-
-_NEAR = 1e-9
-_NO_NETWORK = (
-    "Whole numbers are rounded for plain totals that are disjoint, nested or in two families, such "
-    "as rows and columns: with three margins or weights there may be no whole table near. Keep two "
-    "margins, or release real numbers; where few totals overlap also whole noise "
-    '(view="conditioned").'
-)

@@ -15,8 +15,6 @@ FOR_PRINT = (
     "FILE.print beside it, was made from it alone: nonnegative, whole, with the same totals. Its "
     "small cells are too large on average, as negative ones were raised to 0."
 )
-
-
 _LONGEST = 200  # letters of what was counted
 
 
