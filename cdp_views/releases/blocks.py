@@ -12,8 +12,9 @@ from functools import lru_cache
 import numpy as np
 
 from cdp_views.noise import masses
-from cdp_views.precision.whole_splits import BLOCK, TABLED, Splits, left_of, low_half
+from cdp_views.precision.whole_splits import BLOCK, TABLED, Splits, left_of
 from cdp_views.precision.whole_sums import Mass
+from cdp_views.precision.words import low_half
 from cdp_views.releases.secret import Secret
 
 SPLIT, RARE, ABOVE, HALVES, REST, CELL, ORDER, LOOSE = range(32, 40)  # purposes of the bits …
@@ -156,11 +157,9 @@ class _Block:
         self._fill(begin + left, n - left, total - part)
 
 
-def independent(
-    secret: Secret, ids: np.ndarray, splits: Splits, purpose: int = LOOSE
-) -> np.ndarray:
+def independent(secret: Secret, ids: np.ndarray, splits: Splits) -> np.ndarray:
     """Noise (n,) of cells in no group."""
-    low, high = (half for half in _halves(secret.words(ids, purpose)[:1]))
+    low, high = _halves(secret.words(ids, LOOSE)[:1])
     return splits.single().draw(0, low, lambda which: high[which])
 
 

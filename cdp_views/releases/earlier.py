@@ -121,8 +121,9 @@ def refuse_changed(
     if not exact.corrected:
         number, changed, of, completed = mine or found[0]
         done = "published" if completed else "is about to publish"
+        which = f"{changed} of the {of}" if of > 1 else "some of the"  # of parts: all as one
         raise ValueError(
-            f"`{ledger}`: {changed} of the {of} exact totals that release {number} {done} are "
+            f"`{ledger}`: {which} exact totals that release {number} {done} are "
             "others by these counts, and the change would be public to the last unit: no noise "
             "covers it. Where a figure was corrected, say so (corrected=True, --corrected); where "
             "something else was counted, say what (counted=, --counted). Nothing was spent."

@@ -49,7 +49,7 @@ from cdp_views.releases.parts_unit import (
 )
 from cdp_views.releases.released_parts import ReleasedParts, read_parts
 from cdp_views.releases.reservation import Reservation
-from cdp_views.releases.secret import Secret
+from cdp_views.releases.secret import DRAW, Secret
 from cdp_views.releases.spread import Workers, check_workers
 from cdp_views.releases.wording import unit_of_count
 
@@ -207,7 +207,8 @@ def release_parts(
         exact = _exact(totals.astype("<u8").tobytes(), counted, corrected)
         del scans, looked
         asked = [
-            LIBRARY, view, noise, epsilon, delta, records, columns[:3], shape, parts, bits, counted,
+            LIBRARY, DRAW, view, noise, epsilon, delta, records, columns[:3], shape, parts, bits,
+            counted,
         ]  # fmt: skip
         more = {"zeros": zeros, "kinds": listed(kinds), "each": each}
         asked += [{key: value} for key, value in more.items() if value is not None]

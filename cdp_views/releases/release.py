@@ -38,7 +38,7 @@ from cdp_views.releases.mechanism import NOISES, NoiseName, View, check_mechanis
 from cdp_views.releases.reservation import Reservation
 from cdp_views.releases.result import Release
 from cdp_views.releases.rounding import for_print, require_roundable, round_whole
-from cdp_views.releases.secret import Secret, fresh_secret
+from cdp_views.releases.secret import DRAW, Secret, fresh_secret
 from cdp_views.releases.wording import unit_of_count, untouched
 
 
@@ -222,6 +222,7 @@ def release(
                 request,
                 exact=Exact.of(counts, invariant, counted=counted, corrected=corrected),
             )
+            scale = reservation.scale  # of another process, if it began the same release first
     secret = replace(fresh_secret() if secret is None else secret, bits=bits)
     ids = cell_ids(labels)
     drawn, generator = draw(secret, ids, view, noise, scale, invariant)
@@ -295,7 +296,8 @@ def _request(
 ) -> str:
     """What was asked for, as a digest: the same request on the same counts can be resumed."""
     told = {
-        "library": metadata.LIBRARY,  # another may draw other noise from the same secret
+        "library": metadata.LIBRARY,
+        "draw": DRAW,  # another would draw other noise from the same secret
         "view": view,
         "noise": noise,
         "epsilon": epsilon,

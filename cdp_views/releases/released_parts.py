@@ -20,7 +20,7 @@ from cdp_views.releases.part import Columns, Part, parquet, parts_of, read_part,
 from cdp_views.releases.part_drawn import TOTALS, content_digest, digest_of_totals, read_totals
 from cdp_views.releases.part_zeros import first_filled
 
-SCHEMA, VERSION = "cdp_views.release_of_parts", 1
+SCHEMA, VERSION = "cdp_views.release_of_parts", 2
 ABOUT = "_release.json"
 _KEYS = (
     "schema", "version", "library", "view", "noise", "scale", "epsilon", "delta", "neighbours",
@@ -46,7 +46,7 @@ class ReleasedParts:
         >>> import cdp_views as cdp
         >>> cdp.read_parts("nowhere")
         Traceback (most recent call last):
-        FileNotFoundError: `nowhere/_release.json` is not there. Check the path.
+        FileNotFoundError: `nowhere` is no release of parts: it has no `_release.json`. Check it.
     """
 
     folder: Path
@@ -230,7 +230,9 @@ def read_parts(folder: str | PathLike[str]) -> ReleasedParts:
     """
     about = Path(folder) / ABOUT
     if not about.is_file():
-        raise FileNotFoundError(f"`{about}` is not there. Check the path.")
+        raise FileNotFoundError(
+            f"`{folder}` is no release of parts: it has no `{ABOUT}`. Check it."
+        )
     try:
         told = json.loads(about.read_text(encoding="utf-8"))
         known = told["schema"] == SCHEMA and told["version"] == VERSION

@@ -5,11 +5,11 @@ import numpy as np
 from cdp_views._checks import UnsupportedError
 from cdp_views._segments import Segments
 from cdp_views.invariants import Invariant
+from cdp_views.precision.words import uniform
 from cdp_views.releases.cells import group_ids
 from cdp_views.releases.closing import totals_of
 from cdp_views.releases.crossed import families, nearest_nonnegative, round_crossed
 from cdp_views.releases.secret import Secret
-from cdp_views.releases.threefry import uniform
 
 # Purposes of the bits, no other room has them; each takes the next one too, for cells in no group.
 WHOLE, PRINTED = 64, 66

@@ -13,6 +13,8 @@ from cdp_views._checks import UnsupportedError
 from cdp_views.releases import aes, threefry
 
 _SIZE = 32
+DRAW = 2
+"""Raised whenever the same secret would draw other noise: no release goes on across that."""
 NO_KEY = (
     '`bits` "aes256" is for noise that is drawn cell by cell; Laplace noise given overlapping '
     'totals is drawn for the whole table by JAX, whose keys hold 64 bits. Use bits="threefry", the '

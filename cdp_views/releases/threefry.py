@@ -63,8 +63,3 @@ def _mix(a: np.ndarray, b: np.ndarray, rotation: int, spare: np.ndarray) -> None
     b <<= np.uint64(rotation)
     b |= spare
     b ^= a
-
-
-def uniform(words: np.ndarray) -> np.ndarray:
-    """Uniform numbers strictly between 0 and 1, on the odd multiples of 2⁻⁵³."""
-    return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
