@@ -170,7 +170,7 @@ def release_parts(
         asked = {"view": view, "noise": noise, "columns": columns.stated, "delta": delta}
         asked |= {"epsilon_per_column": each, "contribution": listed(kinds)}
         asked |= {"epsilon": epsilon} if each is None else {}
-        return left_by_a_kill(out, hidden, ledger, asked)
+        return left_by_a_kill(out, hidden, ledger, asked, records)
     parts = parts_of(source)
     if source == out or source in out.parents:
         raise ValueError(f"`{out}` lies in the folder of the confidential parts. Name another.")

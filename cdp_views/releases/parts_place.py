@@ -76,7 +76,7 @@ def remove_unused(hidden: Path) -> None:
 
 
 def left_by_a_kill(
-    out: Path, hidden: Path, ledger: Ledger | None, asked: dict[str, Any]
+    out: Path, hidden: Path, ledger: Ledger | None, asked: dict[str, Any], records: int
 ) -> ReleasedParts:
     """The release whose folder is in its place, if it is the one asked for and only its last step
     is missing.

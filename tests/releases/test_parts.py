@@ -310,8 +310,9 @@ def test_a_kill_between_the_last_two_steps_is_finished(tmp_path, monkeypatch):
             patch.setattr(cdp.Ledger, "complete", never)
             with pytest.raises(KeyboardInterrupt):
                 make(source, out, ledger=own)
-        with pytest.raises(FileExistsError, match="never overwritten"):
-            make(source, out, ledger=own, epsilon=0.2)  # another release than the one that is there
+        for other in ({"epsilon": 0.2}, {"records": 3}):  # another release than is there
+            with pytest.raises(FileExistsError, match="never overwritten"):
+                make(source, out, ledger=own, **other)
         make(source, out, ledger=own).verify()
         assert not list(tmp_path.glob("**/*.secret"))
         with pytest.raises(FileExistsError, match="never overwritten"):
