@@ -6,6 +6,7 @@ import numpy as np
 
 from cdp_views.precision.whole_alias import Alias, whole_masses
 from cdp_views.precision.whole_sums import Mass
+from cdp_views.precision.words import low_half, uniform
 
 _FINENESS = 16  # boxes in a standard deviation, of the sum and of its part
 _FLOOR = 1e-12  # of the largest weight of a row, so that no box is rounded to nothing
@@ -40,8 +41,9 @@ class Coarse:
         self._band = _power(np.sqrt(v + w) / _FINENESS)
         begin = np.arange(-(-rows // self._band)) * self._band
         end = begin + self._band - 1
-        at, to = left * begin // n, left * end // n  # the centres in a band rise, and so does
-        rest, most = begin - at, end - to  # what they leave to the others
+        # The centres in a band rise from `at` to `to`, and what they leave to the others as well.
+        at, to = left * begin // n, left * end // n
+        rest, most = begin - at, end - to
         reach = -(-(one.p.size + two.p.size + rows) // self._wide)
         u = np.arange(-reach, reach + 1)[:, None] * self._wide
         last = u + self._wide - 1
@@ -61,15 +63,12 @@ class Coarse:
             total: (m,) int64, from 0 to rows − 1.
             words: (4, m) uint64, random.
         """
-        low = words[0].astype(np.uint32)
-        column = self._alias.draw(
-            band := total // self._band, low, lambda which: words[2][which].astype(np.uint32)
-        )
+        band = total // self._band
+        column = self._alias.draw(band, low_half(words[0]), lambda which: low_half(words[2][which]))
         inside = (words[0] >> np.uint64(32)).astype(np.int64) & (self._wide - 1)
         x = self._left * total // self._n + self._first + column * self._wide + inside
         mass = self._one.at(x) * self._two.at(total - x)
-        height = ((words[1] >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
-        return x, height * self._limit[band, column] < mass
+        return x, uniform(words[1]) * self._limit[band, column] < mass
 
 
 def _variance(mass: Mass) -> float:

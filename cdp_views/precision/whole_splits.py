@@ -9,6 +9,7 @@ import scipy
 from cdp_views.precision.whole_alias import Alias
 from cdp_views.precision.whole_coarse import Coarse
 from cdp_views.precision.whole_sums import Mass
+from cdp_views.precision.words import low_half, uniform
 
 BLOCK = 32  # cells that are split by tables; larger sums by rejection
 TABLED = 2048  # the largest power of two that is halved by a table
@@ -27,11 +28,6 @@ _HALF = np.uint64(32)
 
 Bits = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """(which of the nodes, (j,) indices; which try, (j,)) ↦ (4, j) words of random bits, uint64."""
-
-
-def low_half(words: np.ndarray) -> np.ndarray:
-    """The lower 32 bits of words of 64."""
-    return words.astype(np.uint32)  # wraps around
 
 
 def left_of(n: int) -> int:
@@ -175,7 +171,7 @@ class Splits:
             x += mode[which]
             own = (a[:, which] for a in (one, two))
             ratio = self._both(*own, total[which], x) / peak[which]
-            kept = _uniform(words[2]) * np.exp(np.minimum(-y, 0.0)) <= ratio
+            kept = uniform(words[2]) * np.exp(np.minimum(-y, 0.0)) <= ratio
             kept, x = kept.reshape(turns, -1), x.reshape(turns, -1)
             done = kept.any(axis=0)
             first = kept.argmax(axis=0)
@@ -256,7 +252,7 @@ class Splits:
 
 def _proposed(words: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """X − m of the envelope with P(m) = p, and how far pY lies beyond w."""
-    u, v, w = _uniform(words[0]), _uniform(words[1]), 1 + p / 2
+    u, v, w = uniform(words[0]), uniform(words[1]), 1 + p / 2
     y = np.where(u < w / (1 + w), v * w, w - np.log(v))
     sign = 1 - 2 * (words[3] >> np.uint64(63)).astype(np.int64)
     return sign * np.rint(y / p).astype(np.int64), y - w
@@ -274,8 +270,3 @@ def _convolved(a: Mass, b: Mass) -> Mass:
         p = scipy.signal.fftconvolve(a.p, b.p)
         p[p < _NOISE * p.max()] = 0.0
     return _trimmed(Mass(a.low + b.low, p))
-
-
-def _uniform(words: np.ndarray) -> np.ndarray:
-    """Strictly between 0 and 1, on the odd multiples of 2⁻⁵³."""
-    return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import cdp_views as cdp
+from cdp_views.precision.words import uniform
 from cdp_views.releases import aes, threefry
 from cdp_views.releases.cells import cell_ids, group_ids
 from cdp_views.releases.secret import Secret, fresh_secret
@@ -99,7 +100,7 @@ def test_bits_belong_to_a_cell_whatever_stands_beside_it():
         Secret(BYTES[::-1]).words(ids, 3, 1),
     ):
         assert not np.any(whole == other)
-    u = threefry.uniform(whole)
+    u = uniform(whole)
     assert u.min() > 0 and u.max() < 1
     # 80,000 numbers: mean and every pair of words within 5 standard errors
     assert abs(u.mean() - 0.5) < 5 / np.sqrt(12 * u.size)
