@@ -87,6 +87,7 @@ def left_by_a_kill(
         told = read_parts(out).metadata
         totals = told.get("totals_fingerprint")
         same = all(told.get(key) == value for key, value in asked.items())
+        same &= told["neighbours"].get("records", records) == records
         name = told["reservation"] if same else None
     except (OSError, ValueError):
         name = totals = None
