@@ -132,6 +132,12 @@ def scale_like(view: MixtureView, dtype: Any) -> Array:
     return jnp.asarray(proper(view.scale), dtype)
 
 
+def scale_in_total(groups: Totals, scale: Array) -> Array:
+    """c = |a| λ (…, n): what each cell's noise is in its group's total, a the weights."""
+    c = jnp.abs(groups._weights_like(scale.dtype)) * scale
+    return jnp.broadcast_to(c, (*scale.shape[:-1], groups.n))
+
+
 def squared_unit_scales(exponential: Array) -> Array:
     """s² = 2e of a Laplace as a scale mixture; e = 0 (one draw in 2²³ in float32) is kept off."""
     return 2 * jnp.maximum(exponential, jnp.finfo(exponential.dtype).eps ** 2)

@@ -31,6 +31,7 @@ from cdp_views.views._mixture import (
     disjoint,
     host_scale,
     laplace_loss_draws,
+    scale_in_total,
     scale_like,
     squared_unit_scales,
 )
@@ -98,7 +99,7 @@ class ConditionedLaplace(MixtureView):
             ratio = (2 * m - 1) * (m - 1) / (m * (m + 1))
             value = scale**2 * groups._outside(ratio, 2.0)
         else:
-            c, nodes = _c(groups, scale), self._node_count
+            c, nodes = scale_in_total(groups, scale), self._node_count
             value = average(c, groups.segments, nodes, lambda t: _second(scale, c * t))
             value = jnp.where(groups.segments.member, value, 2 * scale**2)
             value = jnp.where(groups.segments.spread(groups.segments.sizes) == 1, 0, value)
@@ -111,7 +112,7 @@ class ConditionedLaplace(MixtureView):
             m = groups.segments.sizes.astype(x.dtype)
             factor = groups._outside((2 * m - 1) / (m + 1), 2.0) * scale**2
             return factor * groups.project(x)
-        c, nodes, segments = _c(groups, scale), self._node_count, groups.segments
+        c, nodes, segments = scale_in_total(groups, scale), self._node_count, groups.segments
 
         def off_diagonal(t: Array) -> Array:  # (φ′/φ)_i of every cell, against all its group
             slope = (
@@ -161,7 +162,7 @@ class ConditionedLaplace(MixtureView):
 
 def log_normalizer(groups: Any, scale: Array, alike: bool, nodes: int | None) -> Array:
     """log of ∫ exp(−Σ|x_i|/λ_i) over ker A, with respect to Hausdorff measure: (…)."""
-    c = _c(groups, scale)
+    c = scale_in_total(groups, scale)
     if alike:
         anchor = groups.segments.sum(jnp.where(groups.anchor, c, 0))
         log_f = equal_log_density_at_zero(anchor, groups.segments.sizes)
@@ -193,11 +194,6 @@ def _nodes(groups: Any, scale: Any) -> int:
     return max(node_count(row, groups.segments) for row in c.reshape(-1, groups.n))
 
 
-def _c(groups: Any, scale: Array) -> Array:
-    c = jnp.abs(groups._weights_like(scale.dtype)) * scale
-    return jnp.broadcast_to(c, (*scale.shape[:-1], groups.n))
-
-
 def _second(scale: Array, ct: Array) -> Array:
     """−φ″/φ of a Laplace characteristic function φ(t) = 1/(1 + c²t²)."""
     return 2 * scale**2 * (1 - 3 * ct**2) / (1 + ct**2) ** 2
@@ -214,7 +210,7 @@ def _draw_by_omega(key: Array, groups: Any, scale: Array, shape: tuple[int, ...]
     one, two = jax.random.split(key)
     e, u = once(exponential_and_normal(two, shape))
     lam = jnp.asarray(scale, e.dtype)
-    c = _c(groups, lam)
+    c = scale_in_total(groups, lam)
     omega_c = draw_omega(one, c, groups.segments, shape)
     variance = once(lam**2 * squared_unit_scales(e) / (1 + omega_c**2))
     return groups.restrict(1 / variance).colour(u)

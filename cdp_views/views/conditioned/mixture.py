@@ -15,7 +15,7 @@ from cdp_views.invariants import Invariant, Totals
 from cdp_views.noise import Mixing
 from cdp_views.precision.characteristic_of_shift import Nodes, average
 from cdp_views.views._common import coloured, proper
-from cdp_views.views._mixture import disjoint
+from cdp_views.views._mixture import disjoint, scale_in_total
 from cdp_views.views.conditioned import characteristic as law_of
 from cdp_views.views.conditioned import omega, tilted
 from cdp_views.views.conditioned.scales import ConditionedScales
@@ -95,7 +95,7 @@ class ConditionedMixture(ConditionedScales):
 
     def _squares(self, key: Array, shape: tuple[int, ...]) -> Array:
         """s² of every cell under the law at the base's own totals."""
-        c = _c(self.groups, jnp.asarray(proper(self.scale), jnp.result_type(float)))
+        c = scale_in_total(self.groups, jnp.asarray(proper(self.scale), jnp.result_type(float)))
         seg = self.groups.segments
         if not _checks.is_concrete(self.mixing):
             return _squares(key, self.mixing, c, seg, shape)
@@ -165,7 +165,7 @@ class ConditionedMixture(ConditionedScales):
         """Marginal variances, by quadrature; inf where they do not exist (Student-t, df ≤ ½)."""
         groups, segments = self.groups, self.groups.segments
         lam, tau, b = self._numbers()
-        c, sign = _c(groups, lam), jnp.sign(b)
+        c, sign = scale_in_total(groups, lam), jnp.sign(b)
 
         def others(z: Array) -> Array:  # m_i times what the other cells of the group add to b·X
             m = omega.slopes(self.mixing, c * z)
@@ -187,7 +187,7 @@ class ConditionedMixture(ConditionedScales):
         x = jnp.asarray(x)
         groups, segments = self.groups, self.groups.segments
         lam, tau, b = self._numbers()
-        c, sign = _c(groups, lam), jnp.sign(b)
+        c, sign = scale_in_total(groups, lam), jnp.sign(b)
 
         def others(z: Array) -> Array:
             m = sign * lam * omega.slopes(self.mixing, c * z)
@@ -206,7 +206,7 @@ class ConditionedMixture(ConditionedScales):
         lam, tau, b = self._numbers()
         if tau is None:
             return jnp.zeros_like(lam)
-        c = _c(groups, lam)
+        c = scale_in_total(groups, lam)
         towards = jnp.sign(b) * groups.segments.spread(jnp.sign(tau))
         mean = self._average(lambda z: omega.slopes(self.mixing, c * z))
         alone = groups.segments.spread((groups.segments.sizes == 1).astype(lam.dtype)) > 0
@@ -237,7 +237,7 @@ class ConditionedMixture(ConditionedScales):
     def _exact_entropy(self, height: Any) -> np.ndarray:
         groups, seg = self.groups, self.groups.segments
         lam = np.broadcast_to(self.scale, (*np.shape(self.scale)[:-1], groups.n))
-        c, labels = np.asarray(_c(groups, float64(lam))), np.asarray(seg.labels)
+        c, labels = np.asarray(scale_in_total(groups, float64(lam))), np.asarray(seg.labels)
         member = labels < seg.count
         of = np.where(member, labels, 0)
         mean = np.zeros(c.shape)
@@ -259,7 +259,7 @@ def _warn_if(far: Any) -> None:
 
 def _quadrature(groups: Any, mixing: Mixing, scale: Array, shift: Array | None) -> Nodes:
     tau = None if shift is None else groups.evaluate(shift)
-    return omega.quadrature(mixing, _c(groups, scale), groups.segments, tau)
+    return omega.quadrature(mixing, scale_in_total(groups, scale), groups.segments, tau)
 
 
 _nodes = jax.jit(_quadrature)
@@ -314,11 +314,6 @@ def _require_accurate(nodes: Nodes, mixing: Mixing) -> None:
             f"The normaliser of {mixing.family} noise at this `total` is known only to {error:.0e} "
             "(relative). Move loc nearer to the total, or use dist.Laplace or dist.Logistic."
         )
-
-
-def _c(groups: Any, scale: Array) -> Array:
-    c = jnp.abs(groups._weights_like(scale.dtype)) * scale
-    return jnp.broadcast_to(c, (*scale.shape[:-1], groups.n))
 
 
 def _spread_sum(segments: Any, x: Array) -> Array:
