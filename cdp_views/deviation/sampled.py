@@ -63,9 +63,9 @@ class SampledDeviation(Deviation):
         centred = np.square(self.draws - self.bias)
         return {
             "bias": self.sd / root,
-            "sd": _ratio(centred.std(axis=0, ddof=1), 2 * self.sd) / root,
+            "sd": ratio_or_zero(centred.std(axis=0, ddof=1), 2 * self.sd) / root,
             "mae": np.abs(self.draws).std(axis=0, ddof=1) / root,
-            "rmse": _ratio(squares.std(axis=0, ddof=1), 2 * self.rmse) / root,
+            "rmse": ratio_or_zero(squares.std(axis=0, ddof=1), 2 * self.rmse) / root,
         }
 
     def margin_stderr(self, level: float) -> Figures:
@@ -77,6 +77,6 @@ class SampledDeviation(Deviation):
         return (upper - lower) / 2
 
 
-def _ratio(top: Figures, bottom: Figures) -> Figures:
+def ratio_or_zero(top: Figures, bottom: Figures) -> Figures:
     """top / bottom, 0 where both vanish (an error that never varies)."""
     return np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)

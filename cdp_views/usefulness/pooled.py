@@ -8,6 +8,7 @@ import numpy as np
 
 from cdp_views._float64 import in_float64
 from cdp_views.deviation import Deviation
+from cdp_views.deviation.sampled import ratio_or_zero
 
 _SAME = 1e-9
 _MOST_CLASSES = 1_000
@@ -58,9 +59,9 @@ class PooledDeviation(Deviation):
     def stderr(self) -> Mapping[str, np.ndarray]:
         return {
             "bias": self._mean(lambda x: x)[1],
-            "sd": _ratio(self._mean(_centred)[1], 2 * self.sd),
+            "sd": ratio_or_zero(self._mean(_centred)[1], 2 * self.sd),
             "mae": self._mean(np.abs)[1],
-            "rmse": _ratio(self._mean(np.square)[1], 2 * self.rmse),
+            "rmse": ratio_or_zero(self._mean(np.square)[1], 2 * self.rmse),
         }
 
     def margin(self, level: float) -> np.ndarray:
@@ -124,8 +125,3 @@ def laws(view: Any) -> np.ndarray | None:
 
 def _centred(errors: np.ndarray) -> np.ndarray:
     return np.square(errors - errors.mean())
-
-
-def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
-    """top / bottom, 0 where both vanish (an error that never varies)."""
-    return np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
