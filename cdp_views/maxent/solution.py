@@ -56,6 +56,14 @@ class MaxEntropySolution:
         residual: largest relative error of the marginal variances, max |Σ_ii/σ_i² − 1|; undecided,
             where the search ended; NaN if infeasible.
         rank: of R: the dimension of ker A without exact cells, less on the boundary; 0 without R.
+
+    Example:
+        >>> import cdp_views as cdp
+        >>> solution = cdp.solve_max_entropy(cdp.totals(["a"] * 3), 1.0)
+        >>> solution.status, solution.correlation()[0].round(6).tolist()
+        ('interior', [1.0, -0.5, -0.5])
+
+    Reference: as `solve_max_entropy`.
     """
 
     invariant: Invariant

@@ -109,6 +109,14 @@ def profile_figure(curves: xr.Dataset) -> "Figure":
     Raises:
       ImportError: matplotlib is not installed; the message says how to get it.
 
+    Example:
+      >>> import cdp_views as cdp, numpy as np, numpyro.distributions as dist
+      >>> inv = cdp.totals(["a"] * 3)
+      >>> view = cdp.Conditioned(dist.Normal(np.zeros(3), 1.0), inv)
+      >>> loss = cdp.privacy_loss(view, cdp.relocations(inv))
+      >>> len(profile_figure(cdp.profile_curves({"conditioned": loss})).axes)
+      2
+
     Reference: [TV] Lemma 3.7 and mathematics of `cdp_views.loss`.
     """
     noises = list(dict.fromkeys(curves["noise"].values.tolist()))
