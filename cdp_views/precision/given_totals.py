@@ -63,7 +63,13 @@ class GivenTotals:
                 sums[:, part.classes] = part.points[0]
         out = np.empty(draws * self.n, dtype=np.int64)
         starts = (np.arange(draws)[:, None] * self.n + self.begins).ravel()
-        self.sums.split(rng, np.tile(self.class_kinds, draws), starts, sums.ravel(), out)
+        self.sums.split(
+            lambda start, _: rng.random(start.size),
+            np.tile(self.class_kinds, draws),
+            starts,
+            sums.ravel(),
+            out,
+        )
         back = np.empty((draws, self.n), dtype=np.int64)
         back[:, self.order] = out.reshape(draws, self.n)
         return back

@@ -10,6 +10,9 @@ _DIRECT = 10**7  # multiplications up to which a convolution is done term by ter
 _TRIM = 1e-60  # relative to the largest mass; far below what float64 sums can see
 _FFT_NOISE = 1e-14  # relative to the largest mass
 
+Uniform = Callable[[np.ndarray, int], np.ndarray]
+"""(first cells of nodes (m,), their size) ↦ (m,) numbers between 0 and 1."""
+
 
 class Mass(NamedTuple):
     """Masses p (w,), not normalised, of the whole numbers low, low + 1, …; 0 elsewhere."""
@@ -115,7 +118,7 @@ class Sums:
 
     def split(
         self,
-        rng: np.random.Generator,
+        uniform: Uniform,
         kinds: np.ndarray,
         starts: np.ndarray,
         sums: np.ndarray,
@@ -124,7 +127,8 @@ class Sums:
         """Draw the cells of every tree given its sum, exactly and independently.
 
         Args:
-            rng: NumPy generator.
+            uniform: a number for each node, known by its first cell and its size: no other node
+                has both.
             kinds: (t,) kind of every tree.
             starts: (t,) where its cells begin in `out`.
             sums: (t,) the sum each tree must have.
@@ -138,28 +142,27 @@ class Sums:
             if kind not in waiting:
                 continue
             pieces = waiting.pop(kind)
-            start = np.concatenate([piece[0] for piece in pieces])
-            total = np.concatenate([piece[1] for piece in pieces])
+            start, total = (np.concatenate([piece[i] for piece in pieces]) for i in (0, 1))
             parts = self.parts[kind]
             if parts is None:
                 out[start] = total
                 continue
             left, right = parts
-            first = _share(rng, self.masses[left], self.masses[right], total)
+            draws = uniform(start, self.sizes[kind])
+            first = _share(draws, self.masses[left], self.masses[right], total)
             waiting.setdefault(left, []).append((start, first))
             waiting.setdefault(right, []).append((start + self.sizes[left], total - first))
 
 
-def _share(rng: np.random.Generator, left: Mass, right: Mass, total: np.ndarray) -> np.ndarray:
+def _share(draws: np.ndarray, left: Mass, right: Mass, total: np.ndarray) -> np.ndarray:
     """The first of two numbers given their sum: P(x) ∝ left(x) right(total − x)."""
     order = np.argsort(total, kind="stable")
     values, begins, counts = np.unique(total[order], return_index=True, return_counts=True)
-    uniform, drawn = rng.random(total.size), np.empty(total.size, dtype=np.int64)
+    drawn = np.empty(total.size, dtype=np.int64)
     for value, begin, count in zip(values.tolist(), begins.tolist(), counts.tolist(), strict=True):
         low, high = max(left.low, value - right.high), min(left.high, value - right.low)
         p = left.p[low - left.low : high - left.low + 1]
         q = right.p[value - high - right.low : value - low - right.low + 1][::-1]
-        ladder = np.cumsum(p * q)
-        place = order[begin : begin + count]
-        drawn[place] = low + np.searchsorted(ladder, uniform[place] * ladder[-1], side="right")
+        ladder, place = np.cumsum(p * q), order[begin : begin + count]
+        drawn[place] = low + np.searchsorted(ladder, draws[place] * ladder[-1], side="right")
     return drawn

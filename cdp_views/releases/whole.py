@@ -87,7 +87,7 @@ def _given(secret: Secret, ids: np.ndarray, given: GivenTotals) -> np.ndarray:
 
     A node's number belongs to the id of its first cell and to its size, which no other node has.
     """
-    sums, ids = given.sums, ids[:, given.order]
+    ids = ids[:, given.order]
     totals = np.zeros(given.begins.size, dtype=np.int64)
     for part in given.parts:
         if len(part.points) == 1:
@@ -99,38 +99,13 @@ def _given(secret: Secret, ids: np.ndarray, given: GivenTotals) -> np.ndarray:
         place = np.searchsorted(ladder, at * ladder[-1], side="right")
         totals[part.classes] = part.points[int(place[0])]
     out = np.empty(given.n, dtype=np.int64)
-    waiting: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
-    for kind in np.unique(given.class_kinds).tolist():
-        chosen = given.class_kinds == kind
-        waiting[kind] = [(given.begins[chosen], totals[chosen])]
-    for kind in range(len(sums.masses) - 1, -1, -1):  # a sum has a larger number than its parts
-        if kind not in waiting:
-            continue
-        pieces = waiting.pop(kind)
-        start, total = (np.concatenate([piece[i] for piece in pieces]) for i in (0, 1))
-        halves = sums.parts[kind]
-        if halves is None:
-            out[start] = total
-            continue
-        left, right = halves
-        draws = uniform(secret.words(ids[:, start], NODE, sums.sizes[kind])[0])
-        first = _share(draws, sums.masses[left], sums.masses[right], total)
-        waiting.setdefault(left, []).append((start, first))
-        waiting.setdefault(right, []).append((start + sums.sizes[left], total - first))
+    given.sums.split(
+        lambda start, size: uniform(secret.words(ids[:, start], NODE, size)[0]),
+        given.class_kinds,
+        given.begins,
+        totals,
+        out,
+    )
     back = np.empty(given.n, dtype=np.int64)
     back[given.order] = out
     return back
-
-
-def _share(draws: np.ndarray, left: Mass, right: Mass, total: np.ndarray) -> np.ndarray:
-    """The first of two numbers given their sum: P(x) ∝ left(x) right(total − x)."""
-    drawn = np.empty(total.size, dtype=np.int64)
-    order = np.argsort(total, kind="stable")
-    values, begins, counts = np.unique(total[order], return_index=True, return_counts=True)
-    for value, begin, count in zip(values.tolist(), begins.tolist(), counts.tolist(), strict=True):
-        low, high = max(left.low, value - right.high), min(left.high, value - right.low)
-        p = left.p[low - left.low : high - left.low + 1]
-        q = right.p[value - high - right.low : value - low - right.low + 1][::-1]
-        ladder, place = np.cumsum(p * q), order[begin : begin + count]
-        drawn[place] = low + np.searchsorted(ladder, draws[place] * ladder[-1], side="right")
-    return drawn

@@ -15,6 +15,11 @@ def geometric(a, width):
     return Mass(-width, (1 - a) / (1 + a) * a ** np.abs(k))
 
 
+def random_from(seed):
+    rng = np.random.default_rng(seed)
+    return lambda start, size: rng.random(start.size)
+
+
 def test_convolution_has_full_relative_accuracy_in_the_tails():
     a = geometric(0.5, 80)
     twice = convolve(a, a)
@@ -55,7 +60,7 @@ def test_draws_against_enumeration(total):
     root, draws = sums.over(np.array(leaves)), 40_000
     out = np.empty(3 * draws, dtype=np.int64)
     sums.split(
-        np.random.default_rng(1),
+        random_from(1),
         np.full(draws, root),
         3 * np.arange(draws),
         np.full(draws, total),
@@ -87,7 +92,7 @@ def test_a_million_cells_in_ten_thousand_groups():
     kind = sums.over(np.full(100, sums.leaf("cell", geometric(np.exp(-0.1), 600))))
     out = np.empty(10**6, dtype=np.int64)
     starts, zero = 100 * np.arange(10**4), np.zeros(10**4, dtype=np.int64)
-    sums.split(np.random.default_rng(2), np.full(10**4, kind), starts, zero, out)
+    sums.split(random_from(2), np.full(10**4, kind), starts, zero, out)
     assert not np.any(out.reshape(-1, 100).sum(1))
     variance = 0.5 / np.sinh(0.05) ** 2
     assert_allclose(out.var(), 0.99 * variance, rtol=0.02)  # about the covariance of exact totals
