@@ -35,6 +35,10 @@ class Deviation(ABC):
     def margin(self, level: float) -> Figures:
         """Half-width m of the interval around 0 that holds the error with chance `level`, (q,)."""
 
+    def chance_below(self, error: Figures) -> Figures | None:
+        """P(E < e) of each error E, e (q,), in closed form; None where there is none."""
+        return None
+
     @property
     @abstractmethod
     def stderr(self) -> Mapping[str, Figures] | None:
@@ -43,6 +47,12 @@ class Deviation(ABC):
     @abstractmethod
     def margin_stderr(self, level: float) -> Figures | None:
         """Standard error of `margin(level)`, (q,); None where exact."""
+
+
+def standardised(away: Figures, spread: Figures) -> Figures:
+    """away / spread; of a fixed error, whose spread is 0, +∞ above it and −∞ elsewhere."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(spread > 0, away / spread, np.where(away > 0, np.inf, -np.inf))
 
 
 def check_level(level: float) -> None:

@@ -5,7 +5,7 @@ from typing import Literal, final
 
 import numpy as np
 
-from cdp_views.deviation._base import Deviation, Figures, check_level
+from cdp_views.deviation._base import Deviation, Figures, check_level, standardised
 
 
 @final
@@ -66,6 +66,11 @@ class LaplaceDeviation(Deviation):
         margin = np.abs(self.bias) + self.scale * np.where(reaches, wide, narrow)
         small = ~reaches & (log_sinh <= 0)
         return np.where(small, self.scale * np.arcsinh(np.exp(np.minimum(log_sinh, 0.0))), margin)
+
+    def chance_below(self, error: Figures) -> Figures:
+        z = standardised(error - self.bias, self.scale)
+        half = 0.5 * np.exp(-np.abs(z))
+        return np.where(z < 0, half, 1 - half)
 
     def margin_stderr(self, level: float) -> None:
         return None

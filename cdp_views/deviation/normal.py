@@ -6,7 +6,7 @@ from typing import Literal, final
 import numpy as np
 from scipy.special import erf, ndtr, ndtri
 
-from cdp_views.deviation._base import Deviation, Figures, check_level
+from cdp_views.deviation._base import Deviation, Figures, check_level, standardised
 
 
 @final
@@ -57,6 +57,9 @@ class NormalDeviation(Deviation):
         fixed = np.isinf(beta)
         half = _half_width(np.where(fixed, 0.0, beta), level)
         return np.where((self.sd == 0) | fixed, np.abs(self.bias), self.sd * half)
+
+    def chance_below(self, error: Figures) -> Figures:
+        return ndtr(standardised(error - self.bias, self.sd))
 
     def margin_stderr(self, level: float) -> None:
         return None

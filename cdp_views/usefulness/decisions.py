@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
-from cdp_views.deviation import Deviation, LaplaceDeviation, NormalDeviation
+from cdp_views.deviation import Deviation
 
 
 def wrong_side(
@@ -29,6 +28,7 @@ def wrong_side(
         is paid in vain.
 
     Example:
+        >>> from cdp_views.deviation import NormalDeviation
         >>> law = NormalDeviation([0.0, 0.0], [1.0, 1.0])
         >>> wrong_side(law, np.array([9.0, 99.0]), [10.0])["wrong_side"].round(4)  # Φ(−1)/2
         array([0.0793])
@@ -58,28 +58,17 @@ def _wrong(
     """Weighted sums (2,) of the chances, and their standard errors."""
     above = truth >= threshold
     gap = threshold - truth
-    if isinstance(law, NormalDeviation | LaplaceDeviation):
-        below = _chance_below(law, gap, kept)
-        return weight @ np.where(above, below, 1 - below), np.zeros(2)
     draws = getattr(law, "draws", None)
     if draws is None:
-        return np.full(2, np.nan), np.full(2, np.nan)
+        at = np.zeros_like(law.bias)
+        at[kept] = gap
+        chance = law.chance_below(at)
+        if chance is None:
+            return np.full(2, np.nan), np.full(2, np.nan)
+        below = chance[kept]
+        return weight @ np.where(above, below, 1 - below), np.zeros(2)
     wrong = (np.asarray(draws)[:, kept] < gap) == above
     each = wrong @ weight.T
     error = each.std(axis=0, ddof=1) / np.sqrt(len(each))
     # Never below what one more draw could change: what was not seen may be rare and not impossible.
     return each.mean(axis=0), np.maximum(error, weight.max(axis=1, initial=0.0) / len(each))
-
-
-def _chance_below(
-    law: NormalDeviation | LaplaceDeviation, gap: np.ndarray, kept: Any
-) -> np.ndarray:
-    """P(E < gap) of each query; of a fixed error, whether it is below."""
-    spread = (law.sd if isinstance(law, NormalDeviation) else law.scale)[kept]
-    away = gap - law.bias[kept]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.where(spread > 0, away / spread, np.where(away > 0, np.inf, -np.inf))
-    if isinstance(law, NormalDeviation):
-        return ndtr(z)
-    half = 0.5 * np.exp(-np.abs(z))
-    return np.where(z < 0, half, 1 - half)
