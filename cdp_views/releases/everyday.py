@@ -175,7 +175,7 @@ def _drawn(
 
 
 def _some(labels: np.ndarray, count: int) -> np.ndarray:
-    """Cells of whole groups, some 2,000 of them, the groups evenly spread over the sizes."""
+    """Cells of whole groups, about 500 in all, the groups evenly spread over the sizes."""
     sizes = np.bincount(labels[labels < count], minlength=count)
     order = np.argsort(-sizes, kind="stable")
     order = order[sizes[order] > 1]
