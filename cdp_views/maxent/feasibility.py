@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from cdp_views._float64 import in_float64
-from cdp_views.invariants import Invariant, Linear, Totals
+from cdp_views.invariants import Invariant, Totals
 from cdp_views.maxent.cuts import CutTest, cut_test
 from cdp_views.maxent.solution import MaxEntropySolution, solve_max_entropy
 
@@ -134,7 +134,7 @@ def balance(inv: Invariant, scale: Any) -> Feasibility:
     for the leverages; Laurent and Poljak 1996, for ranks of faces.
     """
     solution = solve_max_entropy(inv, scale)
-    sigma, geometry = solution.scale, inv.geometry if isinstance(inv, Linear) else inv
+    sigma, geometry = solution.scale, inv.core
     rows, finest = (sparse.csr_array(sparse.csr_array(g.matrix) * sigma) for g in (inv, geometry))
     cuts = None
     if isinstance(geometry, Totals):
