@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import Case, Run
-from cdp_views.releases import blocks
-from cdp_views.releases.secret import Secret
+from cdp_views.releases.noise import blocks
+from cdp_views.releases.noise.secret import Secret
 
 _SCALE = 10.0  # counts
 _MOST = 2_000_000  # cells: one part of a release

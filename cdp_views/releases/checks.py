@@ -7,9 +7,9 @@ import pandas as pd
 
 from cdp_views._counts import as_counts
 from cdp_views.invariants import Invariant
-from cdp_views.releases.closing import slack_of, totals_of
 from cdp_views.releases.digest import RELEASED, digest
 from cdp_views.releases.metadata import LIBRARY, SCHEMA, VERSION, digest_of_metadata
+from cdp_views.releases.noise.closing import slack_of, totals_of
 
 _SHOWN = 3
 

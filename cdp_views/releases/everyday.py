@@ -10,9 +10,9 @@ from scipy import sparse
 from cdp_views._checks import UnsupportedError
 from cdp_views.deviation import Deviation, SampledDeviation
 from cdp_views.invariants import Margins, totals
-from cdp_views.releases.drawing import draw
 from cdp_views.releases.mechanism import law
-from cdp_views.releases.secret import Secret
+from cdp_views.releases.noise.drawing import draw
+from cdp_views.releases.noise.secret import Secret
 from cdp_views.usefulness.law import error_law
 from cdp_views.usefulness.pooled import PooledDeviation, laws
 

@@ -15,9 +15,9 @@ import pandas as pd
 from cdp_views import _checks
 from cdp_views.releases import geometry, metadata
 from cdp_views.releases.about import about_page
-from cdp_views.releases.alone import alone
+from cdp_views.releases.budget.earlier import as_bytes
+from cdp_views.releases.budget.lock import alone
 from cdp_views.releases.digest import RELEASED, digest
-from cdp_views.releases.earlier import as_bytes
 from cdp_views.releases.places import literal, place_new, sync_folder
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _save(release: "Release", path: str | PathLike[str], about: bool) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
     sync_folder(target.parent)
     if own is not None:
-        from cdp_views.releases.ledger import Ledger
+        from cdp_views.releases.budget.ledger import Ledger
 
         for stale in target.parent.glob(f"{literal(prefix)}*"):  # of tries that were killed
             shutil.rmtree(stale, ignore_errors=True)

@@ -11,9 +11,9 @@ import pandas as pd
 from cdp_views.invariants import Invariant
 from cdp_views.neighbours import Neighbours
 from cdp_views.releases import geometry, wording
+from cdp_views.releases.budget.reservation import Reservation
 from cdp_views.releases.digest import digest
 from cdp_views.releases.mechanism import NOISES, VIEWS
-from cdp_views.releases.reservation import Reservation
 
 SCHEMA, VERSION = "cdp_views.release", 1
 LIBRARY = f"cdp_views {import_module('cdp_views').__version__}"

@@ -13,8 +13,8 @@ from jax import Array
 from cdp_views import _checks
 from cdp_views._float64 import float64, in_float64
 from cdp_views.invariants import Invariant
-from cdp_views.releases.closing import slack_of, totals_of
 from cdp_views.releases.mechanism import NOISES, Mechanism
+from cdp_views.releases.noise.closing import slack_of, totals_of
 from cdp_views.releases.rounded import Rounded
 from cdp_views.support import AffineSubspace, NonnegativeTotals, Restricted
 from cdp_views.views import needs_scales, observe_max_entropy, observe_view

@@ -16,7 +16,7 @@ from cdp_views._counts import as_counts
 from cdp_views.calibration import calibrate
 from cdp_views.invariants import Invariant
 from cdp_views.neighbours import Neighbours, Relocations
-from cdp_views.releases import metadata, threefry
+from cdp_views.releases import metadata
 from cdp_views.releases.admission import (
     by_default,
     checked_budget,
@@ -25,20 +25,21 @@ from cdp_views.releases.admission import (
     refuse_unprotected,
     structural_zeros_of,
 )
-from cdp_views.releases.cells import cell_ids
-from cdp_views.releases.closing import add_noise, step_of, totals_of
-from cdp_views.releases.cost import Cost, structure, unit_key
+from cdp_views.releases.budget.cost import Cost, structure, unit_key
+from cdp_views.releases.budget.earlier import Exact
+from cdp_views.releases.budget.ledger import Ledger
+from cdp_views.releases.budget.reservation import Reservation
 from cdp_views.releases.digest import RELEASED
-from cdp_views.releases.drawing import draw
-from cdp_views.releases.earlier import Exact
-from cdp_views.releases.generator import check_generator
 from cdp_views.releases.labels import digest_of_columns, label_columns, own_columns
-from cdp_views.releases.ledger import Ledger
 from cdp_views.releases.mechanism import NOISES, NoiseName, View, check_mechanism, law
-from cdp_views.releases.reservation import Reservation
+from cdp_views.releases.noise import threefry
+from cdp_views.releases.noise.cells import cell_ids
+from cdp_views.releases.noise.closing import add_noise, step_of, totals_of
+from cdp_views.releases.noise.drawing import draw
+from cdp_views.releases.noise.generator import check_generator
+from cdp_views.releases.noise.rounding import for_print, require_roundable, round_whole
+from cdp_views.releases.noise.secret import DRAW, Secret, fresh_secret
 from cdp_views.releases.result import Release
-from cdp_views.releases.rounding import for_print, require_roundable, round_whole
-from cdp_views.releases.secret import DRAW, Secret, fresh_secret
 from cdp_views.releases.wording import unit_of_count, untouched
 
 

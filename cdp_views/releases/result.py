@@ -11,12 +11,12 @@ from jax import Array
 
 from cdp_views.invariants import Invariant
 from cdp_views.releases import checks
+from cdp_views.releases.budget.reservation import Reservation
 from cdp_views.releases.checks import Check
 from cdp_views.releases.digest import RELEASED
 from cdp_views.releases.labels import coords_of
 from cdp_views.releases.mechanism import Mechanism
 from cdp_views.releases.observed import Observed
-from cdp_views.releases.reservation import Reservation
 from cdp_views.support import AffineSubspace
 
 

@@ -7,8 +7,8 @@ from scipy import sparse
 
 from cdp_views.invariants import Invariant
 from cdp_views.neighbours import Differences, Neighbours, Relocations
-from cdp_views.releases import aes
-from cdp_views.releases.reservation import Reservation
+from cdp_views.releases.budget.reservation import Reservation
+from cdp_views.releases.noise import aes
 
 FOR_PRINT = (
     "Analyse this release, whose noise has mean 0 and the law stated here. The table for print, "

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cdp_views as cdp
-from cdp_views.releases.secret import Secret
+from cdp_views.releases.noise.secret import Secret
 
 COUNTS = np.array([11, 502, 77, 3, 9001, 12, 640, 31])
 GROUPS = ["x"] * 4 + ["y"] * 4

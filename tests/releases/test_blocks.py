@@ -10,8 +10,8 @@ from cdp_views.precision.whole_alias import Alias
 from cdp_views.precision.whole_coarse import Coarse
 from cdp_views.precision.whole_splits import Splits
 from cdp_views.precision.whole_sums import Mass, convolve
-from cdp_views.releases import blocks
-from cdp_views.releases.secret import Secret
+from cdp_views.releases.noise import blocks
+from cdp_views.releases.noise.secret import Secret
 
 SECRET = Secret(bytes(range(32)))
 RANDOM = np.random.default_rng(5)

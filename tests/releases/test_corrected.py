@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 import cdp_views as cdp
-from cdp_views.releases import earlier, geometry
-from cdp_views.releases.closing import totals_of
-from cdp_views.releases.cost import structure
+from cdp_views.releases import geometry
+from cdp_views.releases.budget import earlier
+from cdp_views.releases.budget.cost import structure
+from cdp_views.releases.noise.closing import totals_of
 
 from .conftest import COUNTS
 from .test_parts import CUTS, lay, table

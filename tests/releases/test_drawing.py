@@ -6,10 +6,10 @@ import pytest
 from scipy import stats
 
 import cdp_views as cdp
-from cdp_views.releases.cells import cell_ids
-from cdp_views.releases.drawing import draw, laplace, normal
 from cdp_views.releases.mechanism import law
-from cdp_views.releases.secret import Secret
+from cdp_views.releases.noise.cells import cell_ids
+from cdp_views.releases.noise.drawing import draw, laplace, normal
+from cdp_views.releases.noise.secret import Secret
 
 GROUPS = 4_000
 SIZE = 3

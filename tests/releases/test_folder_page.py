@@ -10,8 +10,8 @@ import jax
 import numpy as np
 import pytest
 
-from cdp_views.releases import parts_page
-from cdp_views.releases.parts_page import folder_page
+from cdp_views.releases.parts import page as pages
+from cdp_views.releases.parts.page import folder_page
 
 from .test_parts import CUTS, lay, make, rows, table
 
@@ -100,7 +100,7 @@ def test_margins_are_those_of_the_joint_law(made, page):
 
 
 def test_a_large_release_asks_for_its_totals(made, monkeypatch):
-    monkeypatch.setattr(parts_page, "_INSIDE", 13)
+    monkeypatch.setattr(pages, "_INSIDE", 13)
     page = folder_page(made, "out")
     assert '"totals":null' in page and "out/_totals/p0.parquet" in page
     assert "The release has 14 exact totals, too many to lie inside" in page

@@ -16,10 +16,10 @@ import pytest
 
 import cdp_views as cdp
 from cdp_views.loss import analytic_gaussian_mu
-from cdp_views.releases import accounts
-from cdp_views.releases.accounts import Price, fits, left, way_out
-from cdp_views.releases.cost import Cost
-from cdp_views.releases.earlier import Exact
+from cdp_views.releases.budget import accounts
+from cdp_views.releases.budget.accounts import Price, fits, left, way_out
+from cdp_views.releases.budget.cost import Cost
+from cdp_views.releases.budget.earlier import Exact
 
 from .conftest import COUNTS, GROUPS
 
@@ -309,8 +309,8 @@ def test_of_many_that_race_for_the_last_budget_one_wins(inv, ledger):
 
 RACE = """
 import sys, numpy as np, cdp_views as cdp
-from cdp_views.releases.cost import Cost
-from cdp_views.releases.earlier import Exact
+from cdp_views.releases.budget.cost import Cost
+from cdp_views.releases.budget.earlier import Exact
 ledger, inv = cdp.Ledger(sys.argv[1]), cdp.totals(["x"] * 4 + ["y"] * 4)
 cost = Cost.of("conditioned", "discrete-laplace", np.asarray(2.0), inv, cdp.relocations(inv),
                epsilon=1.0, delta=0.0, columns={"cell": "0"})

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import cdp_views as cdp
-from cdp_views.releases import part_drawn, parts
+from cdp_views.releases.parts import drawn, release_parts
 
 ROOT = bytes(range(32))
 COLUMNS: tuple[str, ...] = ("few", "many")
@@ -251,7 +251,7 @@ def test_a_release_that_was_cut_short_goes_on_with_the_same_noise(known, tmp_pat
     frame = table()
     source = lay(tmp_path / "in", frame, CUTS)
     whole = rows(make(source, tmp_path / "whole"))
-    real, seen = part_drawn.make, []
+    real, seen = drawn.make, []
 
     def stops(job, name):
         if seen:
@@ -259,7 +259,7 @@ def test_a_release_that_was_cut_short_goes_on_with_the_same_noise(known, tmp_pat
         seen.append(name)
         return real(job, name)
 
-    monkeypatch.setattr(parts, "make", stops)
+    monkeypatch.setattr(release_parts, "make", stops)
     with pytest.raises(KeyboardInterrupt):
         make(source, tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -291,7 +291,7 @@ def test_a_release_that_was_cut_short_goes_on_with_the_same_noise(known, tmp_pat
             return done
         return real(job, name)
 
-    monkeypatch.setattr(parts, "make", looks)
+    monkeypatch.setattr(release_parts, "make", looks)
     monkeypatch.setattr(secrets, "token_bytes", os.urandom)  # the secret is the one that was kept
     pd.testing.assert_frame_equal(rows(make(source, tmp_path / "out")), whole)
     assert not hidden.exists()
@@ -332,7 +332,7 @@ def test_a_kill_while_the_hidden_folder_is_removed_leaves_nothing(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(parts.shutil, "rmtree", stops)
+        patch.setattr(release_parts.shutil, "rmtree", stops)
         with pytest.raises(KeyboardInterrupt):
             make(source, out)
     assert (tmp_path / ".out-unfinished").is_dir()
@@ -407,7 +407,7 @@ def test_a_dask_cluster_that_loses_a_worker_changes_nothing(known, tmp_path):
 
 _ORPHANS = """
 import multiprocessing, os, signal
-from cdp_views.releases.spread import Workers
+from cdp_views.releases.parts.workers import Workers
 with Workers(2, None) as crew:
     list(crew.each(os.path.exists, ["a", "b"]))
     print(*(child.pid for child in multiprocessing.active_children()), flush=True)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import cdp_views as cdp
-from cdp_views.releases.cells import cell_ids
-from cdp_views.releases.crossed import nearest_nonnegative
-from cdp_views.releases.rounding import _closest, for_print, round_whole
-from cdp_views.releases.secret import Secret
+from cdp_views.releases.noise.cells import cell_ids
+from cdp_views.releases.noise.crossed import nearest_nonnegative
+from cdp_views.releases.noise.rounding import _closest, for_print, round_whole
+from cdp_views.releases.noise.secret import Secret
 
 from .conftest import COUNTS, GROUPS
 

@@ -10,9 +10,9 @@ import pytest
 
 import cdp_views as cdp
 from cdp_views.precision.words import uniform
-from cdp_views.releases import aes, threefry
-from cdp_views.releases.cells import cell_ids, group_ids
-from cdp_views.releases.secret import Secret, fresh_secret
+from cdp_views.releases.noise import aes, threefry
+from cdp_views.releases.noise.cells import cell_ids, group_ids
+from cdp_views.releases.noise.secret import Secret, fresh_secret
 
 from .conftest import COUNTS
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import cdp_views as cdp
-from cdp_views.releases import parts
+from cdp_views.releases.parts import release_parts
 
 from .conftest import COUNTS
 from .test_ledger import cost_of, exact_of, secrets_beside
@@ -64,7 +64,7 @@ def test_both_save_the_same_file(make, tmp_path):
 def test_a_second_process_is_told_that_a_first_is_at_it(tmp_path, monkeypatch, shared):
     source, out = lay(tmp_path / "in", table(), CUTS), tmp_path / "out"
     ledger = cdp.Ledger.create(tmp_path / "b.ledger", epsilon=2.0) if shared else None
-    real, heard = parts.make, []
+    real, heard = release_parts.make, []
 
     def second(job, name):
         """While the first draws a part, the same call comes again."""
@@ -75,7 +75,7 @@ def test_a_second_process_is_told_that_a_first_is_at_it(tmp_path, monkeypatch, s
             heard.append("refused")
         return real(job, name)
 
-    monkeypatch.setattr(parts, "make", second)
+    monkeypatch.setattr(release_parts, "make", second)
     make(source, out, ledger=ledger).verify()
     assert heard == [None, "refused"]
     assert ledger is None or ledger.entries["state"].tolist() == ["complete"]
@@ -86,15 +86,15 @@ def test_a_second_process_is_told_that_a_first_is_at_it(tmp_path, monkeypatch, s
 def test_what_was_made_meanwhile_is_not_paid_for_again(tmp_path, monkeypatch, shared):
     source, out = lay(tmp_path / "in", table(), CUTS), tmp_path / "out"
     ledger = cdp.Ledger.create(tmp_path / "b.ledger", epsilon=2.0) if shared else None
-    real = parts._cost
+    real = release_parts._cost
 
     def slow(*given):
         """Calibrating takes its time: another process begins and ends."""
-        monkeypatch.setattr(parts, "_cost", real)
+        monkeypatch.setattr(release_parts, "_cost", real)
         make(source, out, ledger=ledger)
         return real(*given)
 
-    monkeypatch.setattr(parts, "_cost", slow)
+    monkeypatch.setattr(release_parts, "_cost", slow)
     with pytest.raises(FileExistsError, match="never overwritten"):
         make(source, out, ledger=ledger)
     cdp.read_parts(out).verify()
@@ -104,13 +104,13 @@ def test_what_was_made_meanwhile_is_not_paid_for_again(tmp_path, monkeypatch, sh
 
 SCRIPT = """
 import sys, time, cdp_views as cdp
-from cdp_views.releases import parts
-real = parts.make
+from cdp_views.releases.parts import release_parts
+real = release_parts.make
 def make(job, name):
     print("draws", flush=True)
     time.sleep(float(sys.argv[4]))
     return real(job, name)
-parts.make = make
+release_parts.make = make
 print("ready", flush=True)
 sys.stdin.readline()
 try:

@@ -6,10 +6,10 @@ from cdp_views._checks import UnsupportedError
 from cdp_views._segments import Segments
 from cdp_views.invariants import Invariant
 from cdp_views.precision.words import uniform
-from cdp_views.releases.cells import group_ids
-from cdp_views.releases.closing import totals_of
-from cdp_views.releases.crossed import families, nearest_nonnegative, round_crossed
-from cdp_views.releases.secret import Secret
+from cdp_views.releases.noise.cells import group_ids
+from cdp_views.releases.noise.closing import totals_of
+from cdp_views.releases.noise.crossed import families, nearest_nonnegative, round_crossed
+from cdp_views.releases.noise.secret import Secret
 
 # Purposes of the bits, no other room has them; each takes the next one too, for cells in no group.
 WHOLE, PRINTED = 64, 66

@@ -16,9 +16,16 @@ from cdp_views.releases.labels import coords_of
 from cdp_views.releases.mechanism import Mechanism
 from cdp_views.releases.metadata import LIBRARY, digest_of_metadata
 from cdp_views.releases.observed import Observed
-from cdp_views.releases.part import Columns, Part, parquet, parts_of, read_part, released_names
-from cdp_views.releases.part_drawn import TOTALS, content_digest, digest_of_totals, read_totals
-from cdp_views.releases.part_zeros import first_filled
+from cdp_views.releases.parts.drawn import TOTALS, content_digest, digest_of_totals, read_totals
+from cdp_views.releases.parts.part import (
+    Columns,
+    Part,
+    parquet,
+    parts_of,
+    read_part,
+    released_names,
+)
+from cdp_views.releases.parts.zeros import first_filled
 
 SCHEMA, VERSION = "cdp_views.release_of_parts", 2
 ABOUT = "_release.json"

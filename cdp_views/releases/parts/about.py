@@ -5,11 +5,11 @@ from typing import Any
 from cdp_views.invariants import Totals
 from cdp_views.neighbours import Contributions, Relocations
 from cdp_views.releases import wording
+from cdp_views.releases.budget.reservation import Reservation
 from cdp_views.releases.metadata import LIBRARY, digest_of_metadata
-from cdp_views.releases.part_drawn import Job
-from cdp_views.releases.released_parts import SCHEMA, VERSION
-from cdp_views.releases.reservation import Reservation
-from cdp_views.releases.secret import GENERATORS
+from cdp_views.releases.noise.secret import GENERATORS
+from cdp_views.releases.parts.drawn import Job
+from cdp_views.releases.parts.released import SCHEMA, VERSION
 
 
 def describe_parts(

@@ -2,8 +2,8 @@
 
 from cdp_views import _checks
 from cdp_views.invariants import Invariant
-from cdp_views.releases import aes
-from cdp_views.releases.secret import GENERATORS, NO_KEY
+from cdp_views.releases.noise import aes
+from cdp_views.releases.noise.secret import GENERATORS, NO_KEY
 
 
 def check_generator(bits: str, view: str, noise: str, invariant: Invariant) -> None:

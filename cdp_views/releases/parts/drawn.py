@@ -11,11 +11,11 @@ from typing import Any, final
 
 import numpy as np
 
-from cdp_views.releases import blocks
-from cdp_views.releases.part import Columns, Part, parquet, read_part, released_names
+from cdp_views.releases.budget.reservation import Reservation
+from cdp_views.releases.noise import blocks
+from cdp_views.releases.noise.secret import Secret
+from cdp_views.releases.parts.part import Columns, Part, parquet, read_part, released_names
 from cdp_views.releases.places import sync_file, sync_folder
-from cdp_views.releases.reservation import Reservation
-from cdp_views.releases.secret import Secret
 
 TOTALS = "_totals"
 _RECORDS = "records"

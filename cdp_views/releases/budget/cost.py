@@ -17,7 +17,7 @@ from cdp_views.invariants import Invariant
 from cdp_views.neighbours import Differences, Neighbours, Relocations, relocations
 from cdp_views.privacy import privacy_loss
 from cdp_views.releases import geometry, wording
-from cdp_views.releases.accounts import Price
+from cdp_views.releases.budget.accounts import Price
 from cdp_views.releases.mechanism import law
 
 _SHOWN = 20

@@ -10,9 +10,9 @@ from cdp_views.precision.given_totals import GivenTotals
 from cdp_views.precision.whole_splits import Splits
 from cdp_views.precision.whole_sums import Mass
 from cdp_views.precision.words import uniform
-from cdp_views.releases import blocks
-from cdp_views.releases.blocks import splits_of
-from cdp_views.releases.secret import Secret
+from cdp_views.releases.noise import blocks
+from cdp_views.releases.noise.blocks import splits_of
+from cdp_views.releases.noise.secret import Secret
 
 CELL, ORDER, NODE, PART = 16, 17, 18, 19  # purposes of the bits
 

@@ -5,12 +5,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from cdp_views.releases.alone import alone
-from cdp_views.releases.ledger import Ledger
+from cdp_views.releases.budget.ledger import Ledger
+from cdp_views.releases.budget.lock import alone
+from cdp_views.releases.budget.reservation import Reservation
 from cdp_views.releases.metadata import dump
+from cdp_views.releases.parts.released import ABOUT, ReleasedParts, read_parts
 from cdp_views.releases.places import sync_file, sync_folder
-from cdp_views.releases.released_parts import ABOUT, ReleasedParts, read_parts
-from cdp_views.releases.reservation import Reservation
 
 _PATIENCE = 10  # seconds, for another process to take its last step
 

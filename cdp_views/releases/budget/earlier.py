@@ -11,8 +11,8 @@ import numpy as np
 
 from cdp_views.invariants import Invariant
 from cdp_views.releases import geometry
-from cdp_views.releases.closing import totals_of
-from cdp_views.releases.reservation import Reservation
+from cdp_views.releases.budget.reservation import Reservation
+from cdp_views.releases.noise.closing import totals_of
 
 _SIZE = 8  # bytes
 

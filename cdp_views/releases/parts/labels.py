@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cdp_views.releases.cells import text_ids
+from cdp_views.releases.noise.cells import text_ids
 
 if TYPE_CHECKING:
     from hashlib import _Hash

@@ -17,21 +17,22 @@ from cdp_views import _checks
 from cdp_views.invariants import Totals
 from cdp_views.invariants import totals as totals_of
 from cdp_views.neighbours import Contributions, Relocations
-from cdp_views.releases.accounts import Price
 from cdp_views.releases.admission import checked_budget
-from cdp_views.releases.alone import alone
-from cdp_views.releases.cost import Cost
-from cdp_views.releases.earlier import Exact
-from cdp_views.releases.generator import check_generator
-from cdp_views.releases.ledger import Ledger
+from cdp_views.releases.budget.accounts import Price
+from cdp_views.releases.budget.cost import Cost
+from cdp_views.releases.budget.earlier import Exact
+from cdp_views.releases.budget.ledger import Ledger
+from cdp_views.releases.budget.lock import alone
+from cdp_views.releases.budget.reservation import Reservation
 from cdp_views.releases.mechanism import NOISES, NoiseName, View, check_mechanism
 from cdp_views.releases.metadata import LIBRARY
-from cdp_views.releases.part import Columns, check_schemas, parts_of
-from cdp_views.releases.part_drawn import Job, bound, changed, make
-from cdp_views.releases.part_scan import Scan, require_whole_groups, scan
-from cdp_views.releases.parts_about import describe_parts
-from cdp_views.releases.parts_page import PAGE, folder_page
-from cdp_views.releases.parts_place import (
+from cdp_views.releases.noise.generator import check_generator
+from cdp_views.releases.noise.secret import DRAW, Secret
+from cdp_views.releases.parts.about import describe_parts
+from cdp_views.releases.parts.drawn import Job, bound, changed, make
+from cdp_views.releases.parts.page import PAGE, folder_page
+from cdp_views.releases.parts.part import Columns, check_schemas, parts_of
+from cdp_views.releases.parts.place import (
     left_by_a_kill,
     private_ledger,
     put_in_place,
@@ -39,7 +40,9 @@ from cdp_views.releases.parts_place import (
     remove_unused,
     require_unfinished,
 )
-from cdp_views.releases.parts_unit import (
+from cdp_views.releases.parts.released import ReleasedParts, read_parts
+from cdp_views.releases.parts.scan import Scan, require_whole_groups, scan
+from cdp_views.releases.parts.unit import (
     Contribution,
     kinds_of,
     listed,
@@ -47,10 +50,7 @@ from cdp_views.releases.parts_unit import (
     standing_for_all,
     together,
 )
-from cdp_views.releases.released_parts import ReleasedParts, read_parts
-from cdp_views.releases.reservation import Reservation
-from cdp_views.releases.secret import DRAW, Secret
-from cdp_views.releases.spread import Workers, check_workers
+from cdp_views.releases.parts.workers import Workers, check_workers
 from cdp_views.releases.wording import unit_of_count
 
 Progress = Callable[[int, int, str], None]

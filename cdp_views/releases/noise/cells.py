@@ -5,7 +5,7 @@ from functools import reduce
 
 import numpy as np
 
-from cdp_views.releases import threefry
+from cdp_views.releases.noise import threefry
 
 _PIECE = 16  # bytes of a label that are taken in at once
 _PUBLIC = b"cdp_views: identity of a cell   "  # no secret: ids only have to differ

@@ -18,11 +18,11 @@ from scipy.special import ndtri
 from cdp_views._float64 import float64, in_float64
 from cdp_views.invariants import Invariant, Totals
 from cdp_views.precision.words import uniform
-from cdp_views.releases import threefry
-from cdp_views.releases.cells import group_ids
 from cdp_views.releases.mechanism import NOISES, law
-from cdp_views.releases.secret import Secret
-from cdp_views.releases.whole import draw_whole
+from cdp_views.releases.noise import threefry
+from cdp_views.releases.noise.cells import group_ids
+from cdp_views.releases.noise.secret import Secret
+from cdp_views.releases.noise.whole import draw_whole
 
 CELL, OMEGA = 0, 1  # purposes of the bits; `whole` has its own
 

@@ -6,7 +6,7 @@ from typing import final
 
 import numpy as np
 
-from cdp_views.releases.part import Columns, mixed, read_part
+from cdp_views.releases.parts.part import Columns, mixed, read_part
 
 _LONGEST = 80  # letters of a label in a message
 _ODD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)

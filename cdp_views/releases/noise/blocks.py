@@ -15,7 +15,7 @@ from cdp_views.noise import masses
 from cdp_views.precision.whole_splits import BLOCK, TABLED, Splits, left_of
 from cdp_views.precision.whole_sums import Mass
 from cdp_views.precision.words import low_half
-from cdp_views.releases.secret import Secret
+from cdp_views.releases.noise.secret import Secret
 
 SPLIT, RARE, ABOVE, HALVES, REST, CELL, ORDER, LOOSE = range(32, 40)  # purposes of the bits …
 FINE, AGAIN = 40, 41  # … that 32 do not decide

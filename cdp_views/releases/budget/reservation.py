@@ -9,9 +9,9 @@ from typing import Self, final
 
 import numpy as np
 
-from cdp_views.releases.accounts import Spent
+from cdp_views.releases.budget.accounts import Spent
+from cdp_views.releases.noise.secret import Secret
 from cdp_views.releases.places import literal, sync_folder
-from cdp_views.releases.secret import Secret
 
 _VERSION = 1
 

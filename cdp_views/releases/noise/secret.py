@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from cdp_views._checks import UnsupportedError
-from cdp_views.releases import aes, threefry
+from cdp_views.releases.noise import aes, threefry
 
 _SIZE = 32
 DRAW = 2

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from cdp_views.releases.part import released_names
-from cdp_views.releases.released_parts import ReleasedParts
+from cdp_views.releases.parts.part import released_names
+from cdp_views.releases.parts.released import ReleasedParts
 from cdp_views.releases.wording import in_plain_words
 from cdp_views.report.names import noise_name
 from cdp_views.report.template import as_data, fill, listed

@@ -13,13 +13,13 @@ import numpy as np
 import pandas as pd
 
 from cdp_views import _checks
-from cdp_views.releases import accounts, ledger_file
-from cdp_views.releases.accounts import Left, Price, Spent
-from cdp_views.releases.cost import Cost, together
-from cdp_views.releases.earlier import Exact, distinct, hashes, refuse_changed, unknown
-from cdp_views.releases.ledger_file import reading, writing
-from cdp_views.releases.reservation import Reservation
-from cdp_views.releases.secret import Secret, fresh_secret
+from cdp_views.releases.budget import accounts, ledger_file
+from cdp_views.releases.budget.accounts import Left, Price, Spent
+from cdp_views.releases.budget.cost import Cost, together
+from cdp_views.releases.budget.earlier import Exact, distinct, hashes, refuse_changed, unknown
+from cdp_views.releases.budget.ledger_file import reading, writing
+from cdp_views.releases.budget.reservation import Reservation
+from cdp_views.releases.noise.secret import Secret, fresh_secret
 
 
 @final

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from cdp_views.releases.cells import joined, label_ids
-from cdp_views.releases.part_labels import Labels, labels_of
-from cdp_views.releases.part_zeros import Drawn, drawn, first_filled, mask_of
+from cdp_views.releases.noise.cells import joined, label_ids
+from cdp_views.releases.parts.labels import Labels, labels_of
+from cdp_views.releases.parts.zeros import Drawn, drawn, first_filled, mask_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,0 +1,1 @@
+"""What releases cost, and the ledger that holds them to a budget."""
