@@ -70,7 +70,7 @@ def run(request: Request) -> None:
     groups = labels(table, request.within, "--within")
     cells = stacked(table, request.counts, groups, _labels(table, request))
     counts = cells.counts
-    _require_told_apart(cells.labels if request.names else {})
+    _require_told_apart(cells.labels, named=bool(request.names))
     pattern = weights = None
     for count in request.counts:  # neither may be one of them
         pattern = cells.spread(published(table, request.scales, "--scales", count))
@@ -94,9 +94,12 @@ def run(request: Request) -> None:
         from cdp_views.releases.mechanism import NOISES, check_mechanism
 
         spoken: list[str] = []
+        doubtful = doubts(counts, cells.groups)
 
         def announce(sentence: str) -> None:
             check_target(request.out)  # another process may have made it: nothing is spent then
+            for doubt in doubtful:  # before anything is spent
+                say(f"Warning: {doubt}", "! ")
             spoken.append(sentence)
             say(sentence)
 
@@ -165,8 +168,8 @@ def run(request: Request) -> None:
         report(0, 1, "writing files")
         made.save(request.out, about=request.about)
     heard = [str(w.message) for w in caught if w.category is UserWarning]
-    heard += doubts(counts, cells.groups)
-    _show(made, request, exact, heard)
+    unsaid = [doubt for doubt in doubtful if not spoken and doubt not in heard]
+    _show(made, request, exact, [w for w in heard if not (spoken and w in doubtful)] + unsaid)
 
 
 def _labels(table: "pd.DataFrame", request: Request) -> dict[str, list[str]]:
@@ -188,10 +191,18 @@ def _labels(table: "pd.DataFrame", request: Request) -> dict[str, list[str]]:
     return chosen
 
 
-def _require_told_apart(labels: dict[str, list[str]]) -> None:
+def _require_told_apart(labels: dict[str, list[str]], *, named: bool) -> None:
     """Refuse two cells of one name: a row that is there twice, or a total that was left in."""
+    cells = list(zip(*labels.values(), strict=True))
+    again = len(cells) - len(set(cells))
+    if again and not named:
+        raise ValueError(
+            f"--names is missing: {again} of {len(cells)} cells have the labels of another one, so "
+            "that nobody could tell which is which. Name a column that tells them apart: "
+            "--names COL."
+        )
     first: dict[tuple[str, ...], int] = {}
-    for row, called in enumerate(zip(*labels.values(), strict=True)):
+    for row, called in enumerate(cells):
         if first.setdefault(called, row) != row:
             raise ValueError(
                 f'--names call two cells "{" / ".join(called)}". Is a row there twice? If not, add '

@@ -7,7 +7,7 @@ import typer
 
 EPILOG = (
     "Example: cdp-views release counties.csv --count persons --within state "
-    "--view conditioned --epsilon 0.1 --out released.csv"
+    "--names county --view conditioned --epsilon 0.1 --out released.csv"
 )
 
 
@@ -81,7 +81,10 @@ def release(
     ] = None,
     names: Annotated[
         list[str] | None,
-        typer.Option(metavar="COL", help="Public column that names the cells; may be repeated."),
+        typer.Option(
+            metavar="COL",
+            help="Public column that tells the rows of a group apart; repeat for several.",
+        ),
     ] = None,
     zeros: Annotated[
         str | None,

@@ -152,7 +152,16 @@ def labels(table: pd.DataFrame, names: Sequence[str], option: str) -> list[str]:
                 f'{option} "{name}" has {int(missing.sum())} of {missing.size} labels missing, '
                 f"first in data row {int(np.argmax(missing)) + 1}. Fill them in."
             )
-        parts.append(values.astype(str).str.strip())
+        text = values.astype(str)
+        padded = (text != text.str.strip()).to_numpy()
+        if padded.any():
+            first = int(np.argmax(padded))
+            raise ValueError(
+                f'{option} "{name}" has {int(padded.sum())} of {padded.size} labels with a blank '
+                f'at an end, first "{text.iloc[first]}" in data row {first + 1}: another group '
+                "than without it. Strip them."
+            )
+        parts.append(text)
     return [", ".join(row) for row in zip(*parts, strict=True)]
 
 
@@ -188,16 +197,9 @@ def errors_in_words(names: Callable[[], Sequence[str]]) -> Iterator[None]:
 
 def doubts(counts: np.ndarray, groups: Sequence[str]) -> list[str]:
     """What a curator should look at before going on: it may be meant, so it is only told."""
-    told = []
-    alike: dict[str, set[str]] = {}
-    for group in dict.fromkeys(groups):
-        alike.setdefault(" ".join(group.casefold().split()), set()).add(group)
-    pairs = [sorted(labels) for labels in alike.values() if len(labels) > 1]
-    if pairs:
-        told.append(
-            f'--within: "{pairs[0][0]}" and "{pairs[0][1]}" differ only in case or spaces, and are '
-            f"kept exact apart ({len(pairs)} such). Write them alike if they are one group."
-        )
+    from cdp_views.releases.labels import nearly_alike
+
+    told = nearly_alike(groups)
     fractional = int(np.sum(counts != np.rint(counts)))
     if fractional:
         told.append(

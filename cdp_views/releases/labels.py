@@ -1,7 +1,7 @@
 """The columns that tell a reader which row is which cell; always text."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -31,6 +31,32 @@ def label_columns(names: Any, invariant: Invariant) -> dict[str, list[str]]:
     if RELEASED in given:
         raise ValueError(f'`names` must not have a column "{RELEASED}": the release is called so.')
     return {name: _text(name, values, invariant.n) for name, values in given.items()}
+
+
+def refuse_padded(groups: Collection[Any]) -> None:
+    """Stop where the name of a group begins or ends with a blank: it is read as one without."""
+    padded = [name for name in groups if isinstance(name, str) and name != name.strip()]
+    if padded:
+        raise ValueError(
+            f"`invariant` has {len(padded)} of {len(groups)} groups whose name has a blank at an "
+            f'end, first "{padded[0]}": another group than without it. Strip the labels.'
+        )
+
+
+def nearly_alike(groups: Iterable[Any]) -> list[str]:
+    """One sentence on groups that are perhaps one, or none: it may be meant, so it is only told."""
+    alike: dict[str, set[str]] = {}
+    for group in map(str, groups):
+        alike.setdefault(" ".join(group.casefold().split()), set()).add(group)
+    pairs = sorted(sorted(labels) for labels in alike.values() if len(labels) > 1)
+    if not pairs:
+        return []
+    one, other = pairs[0][:2]
+    told = (
+        f'The groups "{one}" and "{other}" differ only in case or spaces, and are kept exact apart '
+        f"({len(pairs)} such). Write them alike if they are one group."
+    )
+    return [told]
 
 
 def own_columns(names: Any, labels: dict[str, list[str]]) -> dict[str, list[str]]:

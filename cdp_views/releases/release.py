@@ -30,7 +30,13 @@ from cdp_views.releases.budget.earlier import Exact
 from cdp_views.releases.budget.ledger import Ledger
 from cdp_views.releases.budget.reservation import Reservation
 from cdp_views.releases.digest import RELEASED
-from cdp_views.releases.labels import digest_of_columns, label_columns, own_columns
+from cdp_views.releases.labels import (
+    digest_of_columns,
+    label_columns,
+    nearly_alike,
+    own_columns,
+    refuse_padded,
+)
 from cdp_views.releases.mechanism import NOISES, NoiseName, View, check_mechanism, law
 from cdp_views.releases.noise import threefry
 from cdp_views.releases.noise.cells import cell_ids
@@ -115,7 +121,8 @@ def release(
 
     Warns:
         UserWarning: δ above 1/Σ counts, which would allow publishing a whole record; a ledger with
-            an unfinished release of the same design, made from other counts.
+            an unfinished release of the same design, made from other counts; groups whose names
+            differ only in case or spaces.
 
     Example:
         >>> import cdp_views as cdp
@@ -168,6 +175,9 @@ def release(
         )
     pattern = pattern_of(scales, counts)
     labels = label_columns(names, invariant)
+    names_of_groups = getattr(invariant, "names", None)
+    groups = () if names_of_groups is None else tuple(names_of_groups)
+    refuse_padded(groups)
     known = structural_zeros_of(zeros, counts, invariant)
     if not accept_exact:
         refuse_determined(np.asarray(invariant.determined, dtype=bool) & ~known, labels)
@@ -180,6 +190,8 @@ def release(
             UserWarning,
             stacklevel=2,
         )
+    for doubt in nearly_alike(groups):
+        warnings.warn(doubt, UserWarning, stacklevel=2)
     totals = totals_of(invariant, counts)
     rounded = output == "whole" and not NOISES[noise].whole
     if rounded or publishable:

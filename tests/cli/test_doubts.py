@@ -19,10 +19,21 @@ def test_doubts_are_told(command, csv):
 
 
 def test_weighted_totals_are_kept(command, csv, tmp_path):
-    given = ["--count", "count", "--within", "state", "--weights", "w", "--view", "conditioned"]
-    spend = ["--noise", "normal", "--epsilon", 1, "--delta", 1e-6, "--accept-exact"]
-    status, _, err = command("release", csv(TEXT), *given, *spend, "--out", tmp_path / "o.csv")
+    given = ["--count", "count", "--within", "state", "--names", "area", "--weights", "w"]
+    spend = [
+        "--view",
+        "conditioned",
+        "--noise",
+        "normal",
+        "--epsilon",
+        1,
+        "--delta",
+        1e-6,
+        "--accept-exact",
+    ]
+    status, out, err = command("release", csv(TEXT), *given, *spend, "--out", tmp_path / "o.csv")
     assert status == 0, err
+    assert out.count("differ only") == 1
     made = cdp.read_release(tmp_path / "o.csv")
     weights, table = [1.0, -2, 1, 1, 1, 1], pd.read_csv(csv(TEXT))
     want = [62 - 2 * 31, 17 + 17.5, 24 + 56]

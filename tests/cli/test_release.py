@@ -40,7 +40,7 @@ def test_release_and_verify(command, csv, tmp_path, view):
 
 def test_laplace_needs_no_delta(command, csv, tmp_path):
     out = tmp_path / "r.csv"
-    given = ["--count", "count", "--within", "group", "--noise", "laplace", "--epsilon", "1"]
+    given = [*GIVEN, "--noise", "laplace", "--epsilon", "1"]
     status, stdout, _ = command("release", csv(TABLE), *given, "--view", "imaged", "--out", out)
     assert status == 0 and "epsilon-differential privacy with epsilon = 1 (pure" in stdout
     assert command("verify", out)[0] == 0

@@ -7,7 +7,7 @@ import pytest
 GOOD = "area,group,count,size\na,x,812345,10\nb,x,3,20\nc,y,5,30\nd,y,7,45\n"
 USUAL = {
     "--count": "count", "--within": "group", "--view": "conditioned", "--noise": "normal",
-    "--epsilon": "1", "--delta": "1e-9",
+    "--epsilon": "1", "--delta": "1e-9", "--names": "area",
 }  # fmt: skip
 
 WHOLE = {"--noise": "discrete-laplace", "--delta": None}
@@ -22,6 +22,9 @@ CASES = [
     ("other noise", GOOD, {"--noise": "cauchy"}, '--noise must be one of "normal"'),
     ("not proved", GOOD, {"--noise": "laplace", "--view": "max-entropy"}, "No guarantee is proved"),
     ("delta unused", GOOD, {"--noise": "laplace"}, "--delta must be 0 with laplace noise"),
+    ("no names", GOOD, {"--names": None}, "--names is missing: 2 of 4 cells have the labels of"),
+    ("a blank at an end", GOOD.replace("b,x", "b,x "), {}, 'first "x " in data row 2'),
+    ("a blank in quotes", GOOD.replace("b,x", 'b," x"'), {}, 'first " x" in data row 2'),
     ("no such count", GOOD, {"--count": "persons"}, "columns are area, group, count, size"),
     ("no such names", GOOD, {"--names": "label"}, "columns are"),
     ("names are counts", GOOD, {"--names": "count"}, "which must stay secret"),

@@ -167,6 +167,10 @@ BAD = [
         lambda t: {"few": pd.array([None, *t["few"][1:]], "Int64")},
         r'"few" has 1 of 43 entries missing in',
     ),
+    (
+        lambda t: {"county": [*t["county"][:-1], f"{t['county'].iloc[-1]} "]},
+        r'"county" has labels with a blank at an end in .*p0.parquet`, first ".* " in data row 43',
+    ),
     (lambda t: {"county": [None, *t["county"][1:]]}, r'"county" has 1 of 43 entries missing'),
     (lambda t: {"few": t["few"] + 0.5}, r'"few" is int64 in .*p1.parquet` and double in .*p0'),
     (lambda t: {"few": -1 - t["few"]}, r"not whole numbers of at least 0, first in data row 1"),

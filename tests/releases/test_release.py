@@ -222,6 +222,7 @@ BAD = [
     ({"scales": [1, 2]}, r"`scales` must have shape \(8,\)"),
     ({"scales": [0, 1, 1, 1, 1, 1, 1, 1]}, "`scales` must be positive; got 0.0 at index 0"),
     ({"scales": list("abcdefgh")}, "`scales` must be numbers"),
+    ({"invariant": cdp.totals(["x", "x "] * 4)}, '1 of 2 groups whose name .* end, first "x "'),
     ({"names": ["a"]}, '`names` must have 8 labels in "cell", one per cell; got 1'),
     ({"names": [None] * 8}, '`names` has no label in "cell" for 8 cells, first at index 0'),
     ({"names": {"released": list("abcdefgh")}}, '`names` must not have a column "released"'),

@@ -6,7 +6,7 @@ from typing import final
 
 import numpy as np
 
-from cdp_views.releases.parts.part import Columns, mixed, read_part
+from cdp_views.releases.parts.part import Columns, Part, mixed, read_part
 
 _LONGEST = 80  # letters of a label in a message
 _ODD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
@@ -50,6 +50,7 @@ def scan(folder: str, columns: Columns, name: str) -> Scan:
         sizes, digest = np.zeros((0, 2), np.int64), part.digest
         return Scan(0, none[:0].T[:2], sizes, none, 0, none[0], digest, 0, none[0])
     part.check(source, columns)
+    _refuse_padded(part, source, columns)
     sizes = np.stack(np.unique(part.drawn.sizes, return_counts=True), axis=1)
     return Scan(
         part.rows,
@@ -62,6 +63,26 @@ def scan(folder: str, columns: Columns, name: str) -> Scan:
         0 if part.zeros is None else int(np.count_nonzero(part.zeros)),
         part.zeros_print(),
     )
+
+
+def _refuse_padded(part: Part, source: Path, columns: Columns) -> None:
+    """Stop where a label of a group begins or ends with a blank, as a release in one file does."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name in columns.within:
+        column = part.table[name]
+        if not pa.types.is_integer(column.type):
+            text = pc.cast(column.take(pa.array(part.heads)), pa.large_string())
+            bare = pc.call_function("utf8_trim_whitespace", [text])
+            padded = pc.call_function("not_equal", [text, bare]).to_numpy()
+            if padded.any():
+                at = int(np.argmax(padded))
+                raise ValueError(
+                    f'"{name}" has labels with a blank at an end in `{source}`, first '
+                    f'"{str(text[at])[:_LONGEST]}" in data row {int(part.heads[at]) + 1}: another '
+                    "group than without it. Strip them."
+                )
 
 
 def _told_apart(groups: np.ndarray, totals: list[np.ndarray]) -> np.ndarray:
