@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpyro.distributions as dist
+
+from cdp_views._checks import UnsupportedError
 
 
 def over_cells(base: Any, n: int) -> dist.Distribution:
@@ -23,3 +26,13 @@ def over_cells(base: Any, n: int) -> dist.Distribution:
     if base.event_dim == 1:
         raise ValueError(f"`base` is one event of length 1, not {n} cells. Drop its to_event(1).")
     return base.expand((*shape[:-1], n)).to_event(1)
+
+
+def without(base: dist.Distribution, cells: Any) -> dist.Distribution:
+    """`base` over cells (…, n) whose density leaves out those where `cells` (…, n) is true."""
+    if not isinstance(base, dist.Independent) or base.base_dist.event_dim:
+        raise UnsupportedError(
+            "The prior's cells must be independent where a cell can only be 0; got a joint "
+            f"{type(base).__name__}. Write it as independent cells, given latents that they share."
+        )
+    return base.base_dist.mask(~jnp.asarray(cells)).to_event(1)

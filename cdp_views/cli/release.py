@@ -237,7 +237,7 @@ def _show(made: "Release", request: Request, exact: list[str], heard: list[str])
     within, counts = " and ".join(request.within), " and ".join(request.counts)
     say(
         f"Released {told['cells']:,} cells of {request.table}: count {counts}, "
-        f"{len(made.invariants):,} totals exact within {within}. {request.view} view of "
+        f"{made.totals_exact:,} totals exact within {within}. {request.view} view of "
         f"{told['noise']} noise, base scale {noisy} counts."
     )
     say(told["guarantee"], "• ")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _INSIDE = 5_000  # cells; a larger table is read from its files
 _DRAWN = 200_000  # numbers, of draws for laws without a formula in the page
 _TOLD = (
-    "view", "noise", "scale", "cells", "invariants", "step", "digest",
+    "view", "noise", "scale", "cells", "invariants", "step", "digest", "structural_zeros",
 )  # fmt: skip
 
 
@@ -57,7 +57,7 @@ def about_page(release: "Release", name: str) -> str:
     data |= {"groups": None, "precision": None, "draws": None}
     if inside:
         labels = release.table.drop(columns=RELEASED)
-        data["metadata"] = {key: told[key] for key in _TOLD}
+        data["metadata"] = {key: told[key] for key in _TOLD if key in told}
         data["columns"] = {str(c): labels[c].astype(str).tolist() for c in labels}
         data["released"] = release.released.tolist()
         data |= _law(release)
@@ -73,7 +73,7 @@ def about_page(release: "Release", name: str) -> str:
         "ROUNDED": " The table was rounded to whole numbers afterwards, which adds less than 1 to "
         "the error of a cell and is not in the margins." * ("rounding" in told),
         "WORDS": listed(in_plain_words(_called(told), _names(release), name)),
-        "FORMULA": _formula(release),
+        "FORMULA": _formula(release) + _ZEROS * ("structural_zeros" in told),
         "GUARANTEE": html.escape(told["guarantee"]),
         "CAVEAT": html.escape(told["caveat"]),
         "VERIFY": verify,
@@ -84,14 +84,15 @@ def about_page(release: "Release", name: str) -> str:
 
 def _what(release: "Release") -> str:
     told = release.metadata
-    cells, count = told["cells"], len(told["invariants"]["values"])
+    cells, count, zeros = told["cells"], release.totals_exact, len(told.get("structural_zeros", ()))
     noise = noise_name(told["noise"])
     of = f" of {told['counted']}" if "counted" in told else ""
     delta = f", δ = {told['delta']:.15g}" if told["delta"] else ""
+    only = f" {zeros:,} more cells can only be 0, and are 0." if zeros else ""
     return (
-        f"{cells:,} counts{of} were published with {noise} noise ({told['view']} view, "
+        f"{cells - zeros:,} counts{of} were published with {noise} noise ({told['view']} view, "
         f"ε = {told['epsilon']:.15g}{delta}), and {count:,} total{'s' if count != 1 else ''} "
-        "exactly as counted. This page opens without internet and sends nothing."
+        f"exactly as counted.{only} This page opens without internet and sends nothing."
     )
 
 
@@ -155,9 +156,10 @@ def _cell(release: "Release") -> str:
 
 
 def _names(release: "Release") -> list[str]:
-    """Of the cells that the totals determine."""
-    cells = release.coords["cell"]
-    return [cells[i] for i in release.metadata["determined_cells"]]
+    """Of the cells that the totals determine, those left out that can only be 0."""
+    cells, told = release.coords["cell"], release.metadata
+    zeros = set(told.get("structural_zeros", ()))
+    return [cells[i] for i in told["determined_cells"] if i not in zeros]
 
 
 def _drop(name: str, csv: bool, inside: bool) -> str:
@@ -258,6 +260,10 @@ _FROM_VARIANCES = (
     "1.645 of them are the 90 % margin of Normal noise, so that for sums of few cells this is an "
     "approximation: the list above does better.</p>"
     '<div id="variances"></div>'
+)
+_ZEROS = (
+    "<p>Cells that can only be 0 have no noise: leave them out of k and of n, and of every group "
+    "in these formulas.</p>"
 )
 _NO_FORMULA = (
     "No one-line formula exists for these totals or this noise: use the list above, or "

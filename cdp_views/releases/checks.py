@@ -10,6 +10,7 @@ from cdp_views.invariants import Invariant
 from cdp_views.releases.digest import RELEASED, digest
 from cdp_views.releases.metadata import LIBRARY, SCHEMA, VERSION, digest_of_metadata
 from cdp_views.releases.noise.closing import slack_of, totals_of
+from cdp_views.releases.zeros import as_mask, rows_of_zeros
 
 _SHOWN = 3
 
@@ -41,6 +42,8 @@ def run(
     found = [_version(metadata), _shape(table, invariant, metadata)]
     if found[-1].ok:
         found.append(_totals(table, metadata, invariant))
+        if (zeros := _zeros(metadata)).any():
+            found.append(_filled(table, zeros))
         same = digest(table) == metadata["digest"]["sha256"]
         changed = "the table is not the one released: its SHA-256 differs from the metadata's"
         found.append(Check(same, "table as it was released (SHA-256)" if same else changed))
@@ -79,16 +82,38 @@ def _totals(table: pd.DataFrame, metadata: dict[str, Any], invariant: Invariant)
     published, seen = np.asarray(stored["values"], dtype=np.float64), totals_of(invariant, released)
     exact = metadata["step"] is not None
     slack = np.zeros_like(seen) if exact else slack_of(invariant, released)
-    bad = np.flatnonzero(~(np.abs(seen - published) <= slack))
+    others = ~rows_of_zeros(invariant, _zeros(metadata))
+    bad = np.flatnonzero(~(np.abs(seen - published) <= slack) & others)
     if bad.size == 0:
         how = "equality" if exact else "equality up to rounding"
-        return Check(True, f"{len(published):,} totals hold, with {how}")
+        return Check(True, f"{np.count_nonzero(others):,} totals hold, with {how}")
     texts = [
         f"{_called(stored, i)} sums to {float(seen[i])!r}, published as {float(published[i])!r}"
         for i in bad[:_SHOWN]
     ]
     more = f", and {bad.size - _SHOWN} more totals differ" if bad.size > _SHOWN else ""
     return Check(False, ", ".join(texts) + more)
+
+
+def _zeros(metadata: dict[str, Any]) -> np.ndarray:
+    return as_mask(metadata.get("structural_zeros"), metadata["cells"])
+
+
+def _filled(table: pd.DataFrame, zeros: np.ndarray) -> Check:
+    """Cells that can only be 0 are."""
+    wrong = np.flatnonzero(zeros & (table[RELEASED].to_numpy(dtype=np.float64) != 0))
+    if wrong.size == 0:
+        count = np.count_nonzero(zeros)
+        which = "1 cell that can only be 0 is 0"
+        return Check(True, which if count == 1 else f"{count:,} cells that can only be 0 are 0")
+    labels = table.drop(columns=RELEASED).astype(str)
+    called = [" / ".join(labels.iloc[row]) for row in wrong[:_SHOWN]]
+    texts = [
+        f"row {row + 1}{f' ({name})' if name else ''}"
+        for row, name in zip(wrong[:_SHOWN].tolist(), called, strict=True)
+    ]
+    more = f" and {wrong.size - _SHOWN} more" if wrong.size > _SHOWN else ""
+    return Check(False, f'"{RELEASED}" is not 0 in {", ".join(texts)}{more}, which can only be 0')
 
 
 def _printed(

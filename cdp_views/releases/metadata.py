@@ -44,7 +44,9 @@ def describe(
     counted: str | None = None,
 ) -> dict[str, Any]:
     """All that may be said about a release; `totals` (k,) are those published exactly."""
-    promise = wording.guarantee(invariant, neighbours, epsilon=epsilon, delta=delta)
+    promise = wording.guarantee(
+        invariant, neighbours, epsilon=epsilon, delta=delta, zeros=zeros.size
+    )
     if reservation is not None:
         promise += wording.with_others(reservation)
     stated = {

@@ -11,11 +11,13 @@ import numpyro.distributions as dist
 from jax import Array
 
 from cdp_views import _checks
+from cdp_views._bases import over_cells, without
 from cdp_views._float64 import float64, in_float64
 from cdp_views.invariants import Invariant
 from cdp_views.releases.mechanism import NOISES, Mechanism
 from cdp_views.releases.noise.closing import slack_of, totals_of
 from cdp_views.releases.rounded import Rounded
+from cdp_views.releases.zeros import rows_of_zeros
 from cdp_views.support import AffineSubspace, NonnegativeTotals, Restricted
 from cdp_views.views import needs_scales, observe_max_entropy, observe_view
 
@@ -36,6 +38,7 @@ class Observed:
         rounding: the table was rounded to multiples of this many counts after the noise was added;
             0 for none. The likelihood is then that of the interval.
         coords: coordinates of the cells for labelled arrays, as `cdp.Release.coords`.
+        zeros: (n,) cells that can only be 0 (`cdp.structural_zeros`); no prior is asked of them.
 
     Raises:
         ValueError: a table of another length, or exact totals that are missing, or not those of the
@@ -58,6 +61,7 @@ class Observed:
     totals: Any = None
     rounding: float = 0.0
     coords: dict[str, Any] = field(default_factory=dict)
+    zeros: Any = None
 
     def __post_init__(self) -> None:
         n = self.invariant.n
@@ -91,12 +95,14 @@ class Observed:
             )
 
     def __repr__(self) -> str:
-        m, totals = self.mechanism, self.invariant.matrix.shape[0]
+        m, zeros = self.mechanism, 0 if self.zeros is None else int(np.sum(self.zeros))
+        totals = int(np.sum(~rows_of_zeros(self.invariant, self.zeros)))
+        but = f", {zeros} that can only be 0" if zeros else ""
         view = f"{m.view} view of" if m.keeps_totals else m.view
         rounded = f", rounded to multiples of {self.rounding:g}" if self.rounding else ""
         return (
-            f"Observed({self.invariant.n} cells, {totals} exact total{'s' if totals != 1 else ''}, "
-            f"{view} {m.noise} noise{rounded})"
+            f"Observed({self.invariant.n} cells{but}, {totals} exact "
+            f"total{'s' if totals != 1 else ''}, {view} {m.noise} noise{rounded})"
         )
 
     @property
@@ -126,6 +132,8 @@ class Observed:
         - a prior on [0, ∞): the latent is q, by log shares of each total (`cdp.NonnegativeTotals`),
           whose coordinates start at the released table with steps of the noise.
 
+        Structural zeros are 0 in every draw, and the prior says nothing of them.
+
         Args:
             name: of the site.
             prior: a continuous distribution over cells (n,), or of one cell.
@@ -136,8 +144,10 @@ class Observed:
 
         Raises:
             UnsupportedError: a discrete prior (use `cdp.ContinuousPoisson` and the like), or a
-                nonnegative one under totals that overlap.
+                nonnegative one under totals that overlap; a joint one where there are zeros.
         """
+        if self.zeros is not None:
+            prior = without(over_cells(prior, self.invariant.n), self.zeros)
         at = Restricted(prior, self.invariant, self._totals())
         if isinstance(at.support, NonnegativeTotals):
             self._warn_if_noise_drowns()

@@ -17,6 +17,7 @@ from cdp_views.releases.digest import RELEASED
 from cdp_views.releases.labels import coords_of
 from cdp_views.releases.mechanism import Mechanism
 from cdp_views.releases.observed import Observed
+from cdp_views.releases.zeros import as_mask, rows_of_zeros
 from cdp_views.support import AffineSubspace
 
 
@@ -89,7 +90,18 @@ class Release:
     @property
     def _bare(self) -> Observed:
         """The same without names of cells, which a model does not need at every step."""
-        return Observed(self.mechanism, self.released, self.invariants.to_numpy())
+        zeros = self._zeros if self._zeros.any() else None
+        return Observed(self.mechanism, self.released, self.invariants.to_numpy(), zeros=zeros)
+
+    @property
+    def _zeros(self) -> np.ndarray:
+        """Which cells (n,) can only be 0."""
+        return as_mask(self.metadata.get("structural_zeros"), self.metadata["cells"])
+
+    @property
+    def totals_exact(self) -> int:
+        """How many exact totals it has, those left out that say of a zero that it is 0."""
+        return int(np.sum(~rows_of_zeros(self.invariant, self._zeros)))
 
     @property
     def coords(self) -> dict[str, Any]:
@@ -207,8 +219,9 @@ class Release:
         save(self, path, about=about)
 
     def __repr__(self) -> str:
-        m = self.metadata
+        m, zeros = self.metadata, int(self._zeros.sum())
+        but = f", {zeros} that can only be 0" if zeros else ""
         return (
-            f"Release({m['cells']} cells, {len(m['invariants']['values'])} exact totals, "
+            f"Release({m['cells']} cells{but}, {self.totals_exact} exact totals, "
             f"{m['view']} view of {m['noise']} noise, epsilon={m['epsilon']}, delta={m['delta']})"
         )

@@ -39,15 +39,20 @@ def _is_line(text: str) -> bool:
     return bool(text.strip()) and text.isprintable() and len(text) <= _LONGEST
 
 
-def guarantee(invariant: Invariant, neighbours: Neighbours, *, epsilon: float, delta: float) -> str:
-    """The guarantee, what it is relative to, and of which cells it does not speak."""
+def guarantee(
+    invariant: Invariant, neighbours: Neighbours, *, epsilon: float, delta: float, zeros: int = 0
+) -> str:
+    """The guarantee, what it is relative to, and of which cells it does not speak.
+
+    `zeros` of the cells that the invariant determines are structural zeros.
+    """
     budget = f"epsilon = {epsilon:.15g}"
     promise = f"epsilon-differential privacy with {budget} (pure: delta = 0)"
     most = f"e^{epsilon:.15g} times the probability under the other"
     if delta > 0:
         promise = f"(epsilon, delta)-differential privacy with {budget}, delta = {delta:.15g}"
         most += f", plus {delta:.15g}"
-    fixed = int(np.count_nonzero(invariant.determined))
+    fixed = int(np.count_nonzero(invariant.determined)) - zeros
     so = f", and so is every cell that they determine ({fixed} of {invariant.n})" if fixed else ""
     text = (
         f"{promise}, relative to the exact totals. "
@@ -57,6 +62,8 @@ def guarantee(invariant: Invariant, neighbours: Neighbours, *, epsilon: float, d
         f"The totals listed as invariants are published exactly as counted{so}: this is not "
         "protected, and what it gives away is not part of epsilon."
     )
+    if zeros:
+        text += " " + only_zero(zeros, invariant.n)
     count = int(np.count_nonzero(untouched(invariant, neighbours)))
     if count:
         text += (
@@ -64,6 +71,19 @@ def guarantee(invariant: Invariant, neighbours: Neighbours, *, epsilon: float, d
             "move to or from them without changing a total: the guarantee does not speak of them."
         )
     return text
+
+
+def only_zero(zeros: int, cells: int) -> str:
+    """Of structural zeros, one sentence."""
+    if zeros == 1:
+        return (
+            f"1 of the {cells} cells can only be 0, whatever the data: it is 0, without noise, and "
+            "no record moves there."
+        )
+    return (
+        f"{zeros} of the {cells} cells can only be 0, whatever the data: they are 0, without "
+        "noise, and no record moves there."
+    )
 
 
 def with_others(reservation: Reservation) -> str:

@@ -53,3 +53,22 @@ def as_mask(cells: Any, n: int) -> np.ndarray:
         raise ValueError(f"`zeros` must be booleans ({n},), or indices from 0 to {n - 1}.")
     mask[array] = True
     return mask
+
+
+def rows_of_zeros(invariant: Invariant, zeros: np.ndarray | None) -> np.ndarray:
+    """(k,) which rows say only that a structural zero is 0, and are no totals that anybody reads.
+
+    Args:
+        invariant: with these rows.
+        zeros: (n,) booleans; None for none.
+    """
+    rows = invariant.matrix
+    found = np.zeros(rows.shape[0], dtype=bool)
+    if zeros is None or not np.any(zeros):
+        return found
+    own = np.full(invariant.n, -1)
+    alone = np.flatnonzero(np.diff(rows.indptr) == 1)
+    own[rows.indices[rows.indptr[alone]]] = alone  # the last: `structural_zeros` adds them last
+    own = own[np.asarray(zeros)]
+    found[own[own >= 0]] = True
+    return found

@@ -23,19 +23,20 @@ class NonnegativeTotals(constraints.Constraint):
     about its spread. So a sampler that starts near 0 with steps of order 1 starts near x₀ with
     steps of the noise. The volume factor with respect to Hausdorff measure is
     Σ_g[(m_g − 1) log c_g + Σ log D_i + log Σ 1/D_i] + Σ log shares, with m_g the size and c_g the
-    total of group g. A cell in no group is x₀ exp(D z).
+    total of group g. A cell in no group is x₀ exp(D z). A cell that is alone under a total of 0,
+    such as a structural zero, is 0.
 
     Args:
         invariant: plain (unweighted) totals, disjoint or nested.
-        total: the totals in counts, positive, (k,) or batched (…, k).
+        total: the totals in counts, (k,) or batched (…, k): positive, or 0 of one cell alone.
         near: x₀ (n,), positive counts, raked to the totals; `None` for equal shares (a cell in no
             group: 1).
         spread: counts, positive, () or (n,); `None` for x₀ itself (D = 1).
 
     Raises:
         UnsupportedError: for weighted or overlapping totals.
-        ValueError: if a total is not positive (drop the group: its cells are all 0), or `near`
-            or `spread` is not positive or of another shape.
+        ValueError: if a total of several cells is not positive (they are all 0: make them
+            structural zeros), or `near` or `spread` is not positive or of another shape.
 
     Example:
         >>> import cdp_views as cdp
@@ -62,11 +63,12 @@ class NonnegativeTotals(constraints.Constraint):
         self.invariant = invariant
         self.origin = point_of(invariant, total)
         group_total = segments.sum(self.origin)
-        if _checks.is_concrete(group_total) and not bool(jnp.all(group_total > 0)):
+        fine = (group_total > 0) | ((group_total == 0) & (segments.sizes == 1))
+        if _checks.is_concrete(fine) and not bool(jnp.all(fine)):
             raise ValueError(
-                "`total` must leave every group something to share; after subtracting nested "
-                f"totals group {int(jnp.argmin(group_total > 0))} has none. Its cells are all 0: "
-                "leave them out."
+                "`total` must leave every group of several cells something to share; after "
+                f"subtracting nested totals group {int(jnp.argmin(jnp.atleast_2d(fine).all(0)))} "
+                "has none. Its cells are all 0: make them cdp.structural_zeros, or leave them out."
             )
         for name, given in (("near", near), ("spread", spread)):
             if given is None:
@@ -85,6 +87,13 @@ class NonnegativeTotals(constraints.Constraint):
         segments = self.invariant.plain_groups
         assert segments is not None
         return segments
+
+    @property
+    def empty(self) -> Array:
+        """Cells (…, n) that share a total of 0, and so are 0."""
+        segments = self.segments
+        none = segments.sum(jnp.asarray(self.origin)) == 0
+        return segments.member & (segments.spread(none.astype(jnp.int32)) == 1)
 
     def __call__(self, x: Any) -> Array:
         """Whether each x (…, n) is nonnegative and keeps the totals: (…)."""
@@ -142,7 +151,8 @@ class SharesTransform(Transform):
         near = self.space.near
         near = jnp.ones((), dtype) if near is None else jnp.asarray(near, dtype)
         near = jnp.broadcast_to(near, (self.space.invariant.n,))
-        return jnp.where(segments.member, near * segments.spread(total / segments.sum(near)), near)
+        raked = near * segments.spread(total / segments.sum(near))
+        return jnp.where(segments.member & ~self.space.empty, raked, near)
 
     def _log_shares(self, z: Any) -> Array:
         """log softmax of each group, and log x itself for cells in no group."""
@@ -163,7 +173,7 @@ class SharesTransform(Transform):
 
     def _inverse(self, y: Any) -> Array:
         # D K z = log y − log x₀ up to a constant of each group, and K z sums to 0 in each group
-        segments, y = self.space.segments, jnp.asarray(y)
+        segments, y = self.space.segments, jnp.where(self.space.empty, 1, jnp.asarray(y))
         centre, step = self._centre(jnp.result_type(y, float))
         log_y = (jnp.log(y) - centre) / step
         level = segments.spread(segments.sum(log_y) / segments.sum(1 / step))
@@ -173,7 +183,8 @@ class SharesTransform(Transform):
         log_shares, segments = self._log_shares(x), self.space.segments
         _, step = self._centre(log_shares.dtype)
         sizes = segments.sizes.astype(log_shares.dtype)
-        per_group = (sizes - 1) * jnp.log(self._group_total(log_shares.dtype))
+        total = jnp.where(sizes == 1, 1, self._group_total(log_shares.dtype))
+        per_group = (sizes - 1) * jnp.log(total)
         per_group += jnp.log(segments.sum(1 / step))
         return jnp.sum(log_shares + jnp.log(step), -1) + jnp.sum(per_group, -1)
 

@@ -8,7 +8,7 @@ from jax import Array
 from numpyro.distributions import constraints
 
 from cdp_views import _checks
-from cdp_views._bases import over_cells
+from cdp_views._bases import over_cells, without
 from cdp_views.invariants import Invariant
 from cdp_views.support.affine import AffineSubspace
 from cdp_views.support.nonnegative import NonnegativeTotals
@@ -26,14 +26,16 @@ class Restricted(dist.Distribution):
         base: any continuous NumPyro distribution over the cells (…, n), real or nonnegative; a
             scalar one is repeated over the cells.
         invariant: what holds exactly.
-        total: the known totals (k,) or (…, k), in counts.
+        total: the known totals (k,) or (…, k), in counts. Under a base on [0, ∞) a cell alone with
+            a total of 0, such as a structural zero, is 0, and the density leaves it out.
 
     `sample` gives a starting point on the support (a base draw moved onto it), not a draw of a
     normalised law, which is what `init_to_uniform` and tracing need.
 
     Raises:
         ValueError: if shapes or redundant totals disagree.
-        UnsupportedError: for a discrete base, or one bounded otherwise than below by 0.
+        UnsupportedError: for a discrete base, one bounded otherwise than below by 0, or one whose
+            cells depend on each other where some can only be 0.
 
     Example:
         >>> import cdp_views as cdp, numpyro.distributions as dist
@@ -51,7 +53,11 @@ class Restricted(dist.Distribution):
         self, base: Any, invariant: Invariant, total: Any, *, validate_args: bool | None = None
     ) -> None:
         self.base_dist = over_cells(base, invariant.n)
-        self._support_constraint = _support(self.base_dist, invariant, total)
+        self._support_constraint = at = _support(self.base_dist, invariant, total)
+        if isinstance(at, NonnegativeTotals):
+            empty = at.empty
+            if not _checks.is_concrete(empty) or bool(jnp.any(empty)):
+                self.base_dist = without(self.base_dist, empty)
         batch = jnp.broadcast_shapes(
             self.base_dist.batch_shape, jnp.shape(self._support_constraint.origin)[:-1]
         )

@@ -114,3 +114,39 @@ def test_nuts_finds_the_posterior_and_keeps_the_totals(key):
     for name, (mean, sd) in on_grid(seen.released, covariance).items():
         # 2000 draws of NUTS are worth at least 150 independent ones here: 5 standard errors
         assert abs(draws[name].mean() - mean) < 5 * sd / np.sqrt(150), name
+
+
+def test_structural_zeros_leave_the_model():
+    """q is 0 there in every draw, and a prior on the real line too asks only the rest."""
+    zeros = [1, 6]
+    counts = np.rint(TRUE)
+    counts[zeros] = 0
+    inv = cdp.structural_zeros(two_groups(), zeros)
+    made = cdp.release(
+        counts, inv, view="conditioned", epsilon=0.5, neighbours=cdp.relocations(inv), zeros=zeros
+    )
+    assert "8 cells, 2 that can only be 0, 2 exact totals" in repr(made)
+    with jax.enable_x64(True):
+        fitted = fitting.fit(
+            jax.random.key(0),
+            latent_counts.model,
+            made,
+            num_warmup=20,
+            num_samples=20,
+            num_chains=1,
+        )
+        q = np.asarray(fitted.get_samples()["q"])
+        normal = cdp.Observed(made.mechanism, made.released, zeros=made.observed.zeros)
+        values = {"q_noise": np.zeros(8)}
+        found = [
+            float(numpyro.infer.util.log_density(
+                lambda loc=loc: normal.latent("q", dist.Normal(loc, 9.0)), (), {}, values
+            )[0])
+            for loc in (50.0, 90.0)
+        ]  # fmt: skip
+    assert (q[:, zeros] == 0).all() and (np.delete(q, zeros, 1) > 0).all()
+    sums = np.asarray(two_groups().evaluate(counts))
+    np.testing.assert_allclose(q @ two_groups().matrix.T, np.tile(sums, (len(q), 1)))
+    y = np.delete(made.released, zeros)
+    wanted = [norm.logpdf(y, loc, 9.0).sum() for loc in (50.0, 90.0)]
+    np.testing.assert_allclose(found[1] - found[0], wanted[1] - wanted[0], rtol=1e-9)

@@ -95,6 +95,7 @@ def test_a_model_has_no_doubt_about_zeros(made):
     assert np.allclose(seen.invariant.project(moved), inv.project(moved))
     assert support(seen.released) and not support(seen.released + moved)
     assert made.observed("p0.parquet", "few").invariant.determined.sum() == 3
+    assert f"{zeros.sum()} that can only be 0, 2 exact totals" in repr(seen)
 
 
 def test_the_page_knows_that_zeros_have_no_noise(made):

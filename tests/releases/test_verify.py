@@ -5,6 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import cdp_views as cdp
+from cdp_views.releases.about import about_page
+
 from .conftest import COUNTS
 
 
@@ -37,8 +40,6 @@ def test_a_change_that_keeps_the_totals_is_found_too(make):
 
 
 def test_many_totals_are_counted(inv):
-    import cdp_views as cdp
-
     wide = cdp.totals(np.repeat(np.arange(6), 2))
     made = cdp.release(
         np.arange(12), wide, view="imaged", noise="normal", epsilon=1, delta=1e-6,
@@ -92,8 +93,6 @@ def test_edited_metadata_do_not_verify(make):
 
 def test_the_table_for_print_is_verified_too(make, tmp_path):
     """Nonnegative, whole, the same totals and cells, as it was made; or it is not there."""
-    import cdp_views as cdp
-
     make(noise="discrete-laplace", delta=0, publishable=True).save(tmp_path / "r.csv")
     printed = tmp_path / "r.print.csv"
     made = cdp.read_release(tmp_path / "r.csv")
@@ -130,3 +129,20 @@ def test_the_table_for_print_is_verified_too(make, tmp_path):
     left = cdp.read_release(tmp_path / "r.csv")
     left.verify()
     assert "not beside this one" in left.checks()[-1].text
+
+
+def test_structural_zeros_are_no_totals_and_no_noisy_cells(make, inv, tmp_path):
+    counts = np.where(np.arange(8) % 5 == 3, 0, COUNTS)  # the cell of row 4 can only be 0
+    zeros = cdp.structural_zeros(inv, [3])
+    made = make(counts, zeros, zeros=[3], names={"town": list("abcdefgh")})
+    texts = [check.text for check in made.checks()]
+    assert "2 totals hold, with equality" in texts and "1 cell that can only be 0 is 0" in texts
+    assert "8 cells, 1 that can only be 0, 2 exact totals" in repr(made)
+    promise, words = made.metadata["guarantee"], about_page(made, "r.csv")
+    assert "1 of the 8 cells can only be 0" in promise and "cell that they determine" not in promise
+    assert "7 counts were published" in words and "2 totals exactly as counted" in words
+    assert "leave them out of k and of n" in words and "So are the cells that follow" not in words
+    table = made.table.copy()
+    table["released"] += np.array([-2.0, 0, 0, 2, 0, 0, 0, 0])  # the total holds
+    with pytest.raises(ValueError, match=r'"released" is not 0 in row 4 \(d\), which can only be'):
+        replace(made, table=table).verify()

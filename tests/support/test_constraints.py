@@ -5,6 +5,7 @@ import pickle
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 import scipy.linalg
 from numpy.testing import assert_allclose
@@ -114,6 +115,25 @@ def test_nonnegative_means_no_cell_below_zero():
     assert bool(space([0.0, 0, 60, 15, 0, 0])) and not bool(space([-1.0, 1, 60, 15, 0, 0]))
 
 
+def test_a_cell_alone_with_a_total_of_zero_is_zero_and_the_volume_is_that_of_the_rest():
+    inv = cdp.structural_zeros(cdp.totals([0, 0, 0, 1, 1]), [1])
+    rest = cdp.NonnegativeTotals(cdp.totals([0, 0, 1, 1]), [6.0, 5.0], near=[1.0, 2, 3, 4])
+    space = cdp.NonnegativeTotals(inv, [6.0, 5.0, 0.0], near=[1.0, 9, 2, 3, 4])
+    with jax.enable_x64(True):
+        whole, part = biject_to(space), biject_to(rest)
+        x = np.array([2.0, 0, 4, 3, 2])
+        z, w = whole.inv(x), part.inv(np.delete(x, 1))
+        np.testing.assert_allclose(whole(z), x, rtol=1e-12)
+        assert whole(z)[1] == 0 and bool(space(x)) and z.shape == w.shape
+        found = whole.log_abs_det_jacobian(z, x)
+        np.testing.assert_allclose(found, part.log_abs_det_jacobian(w, part(w)), rtol=1e-12)
+        prior = cdp.Restricted(dist.LogNormal(0.0, 1.0), inv, [6.0, 5.0, 0.0])
+        wanted = dist.LogNormal(0.0, 1.0).log_prob(np.delete(x, 1)).sum()
+        np.testing.assert_allclose(prior.log_prob(x), wanted, rtol=1e-12)
+        slope = jax.grad(prior.log_prob)(jnp.asarray(x))
+    assert np.isfinite(slope).all() and slope[1] == 0
+
+
 def test_coordinates_near_a_table_start_at_it_with_steps_of_the_spread():
     space = cdp.NonnegativeTotals(cdp.totals([0] * 6), [75.0], near=2 * TABLE, spread=0.01)
     transform, z = biject_to(space), jnp.zeros(5)
@@ -178,7 +198,7 @@ def test_large_totals_in_float32():
         (
             lambda inv: cdp.NonnegativeTotals(inv, np.array([0.0, 1.0])),
             ValueError,
-            "`total` must leave every group something",
+            "`total` must leave every group of several cells something",
         ),
         (
             lambda inv: cdp.NonnegativeTotals(cdp.totals([0, 0], [1.0, 2.0]), np.ones(1)),

@@ -36,10 +36,7 @@ def describe_parts(
         promise += f" Of each column alone, where {who}, it keeps epsilon = {each:.15g}"
         promise += " at the same delta." if delta else "."
     if zeros:
-        promise += (
-            f" {zeros} of the {cells} cells can only be 0, whatever the data: they are 0, without "
-            "noise, and no record moves there."
-        )
+        promise += " " + wording.only_zero(zeros, cells)
     if alone:
         beside = ", those left out that can only be 0," if zeros else ""
         promise += (

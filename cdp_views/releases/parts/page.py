@@ -96,12 +96,14 @@ def _what(told: dict[str, Any], parts: int) -> str:
     of = f" of {told['counted']}" if "counted" in told else ""
     delta = f", δ = {told['delta']:.15g}" if told["delta"] else ""
     noise = noise_name(told["noise"])
+    zeros = told.get("structural_zeros", 0)
+    only = f" {zeros:,} more cells can only be 0, and are 0." if zeros else ""
     files = f"{parts:,} Parquet file{'s' if parts != 1 else ''}"
     return (
-        f"{told['cells']:,} counts{of} were published in {files} with {noise} noise "
+        f"{told['cells'] - zeros:,} counts{of} were published in {files} with {noise} noise "
         f"({told['view']} view, ε = {told['epsilon']:.15g}{delta}), and {told['groups']:,} "
-        f"total{'s' if told['groups'] != 1 else ''} exactly as counted. This page opens without "
-        "internet and sends nothing."
+        f"total{'s' if told['groups'] != 1 else ''} exactly as counted.{only} This page opens "
+        "without internet and sends nothing."
     )
 
 

@@ -82,7 +82,8 @@ class ReleasedParts:
     def observed(self, name: str, column: str | None = None) -> Observed:
         """What a model conditions on: one column of one part, with its mechanism and totals.
 
-        Each cell that is 0 whatever the data is its own exact total, 0.
+        Each cell that is 0 whatever the data is its own exact total, 0, and no prior is asked of
+        it.
 
         Args:
             name: of the part.
@@ -109,6 +110,7 @@ class ReleasedParts:
             part.counts[at].astype(np.float64),
             exact[first].astype(np.float64),
             coords=coords_of(part.table.select(list(columns.labels)).to_pandas()),
+            zeros=part.zeros if part.zeros is not None and part.zeros.any() else None,
         )
 
     def checks(self) -> Iterator[Check]:
