@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from cdp_views._checks import UnsupportedError
 from cdp_views._float64 import in_float64
 from cdp_views.usefulness.law import error_law
 from cdp_views.usefulness.workload import as_workload
@@ -35,13 +36,34 @@ def margins(law: Any, workload: Any, cells: Sequence[str], level: float) -> pd.D
         names = list(called) if called else [f"sum {i}" for i in range(count)]
     most = max(2, min(_DRAWS, _BATCH // max(1, len(names))))
     found = error_law(law, rows, jax.random.key(0), most)
-    width = np.asarray(found.margin(level), dtype=np.float64)
+    width = np.array(found.margin(level), dtype=np.float64)
     error = found.margin_stderr(level)
+    error = np.zeros_like(width) if error is None else np.array(error, dtype=np.float64)
+    known = np.zeros(width.shape, dtype=bool)
+    if rows is not None and found.kind == "estimate":
+        at, exactly = _cells_alone(law, rows, level)
+        width[at], error[at], known[at] = exactly, 0.0, True
     settled = width <= 1e-9 * _size(law, rows)  # an exact total: what is left is rounding
     table = pd.DataFrame({"sum": names, "margin": np.where(settled, 0.0, width)})
-    table["kind"] = np.where(settled, "exact", found.kind)
-    table["stderr"] = 0.0 if error is None else np.where(settled, 0.0, np.asarray(error))
+    table["kind"] = np.where(settled | known, "exact", found.kind)
+    table["stderr"] = np.where(settled, 0.0, error)
     return table.set_index("sum")
+
+
+def _cells_alone(law: Any, rows: sparse.csr_array, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows are a multiple of one cell, and their margins where the law of cells is known."""
+    rows = rows.copy()
+    rows.eliminate_zeros()
+    at = np.flatnonzero(np.diff(rows.indptr) == 1)
+    try:
+        found = error_law(law, None, None, 0) if at.size else None
+    except UnsupportedError:
+        found = None
+    if found is None:
+        return at[:0], np.zeros(0)
+    entry = rows.indptr[at]
+    width = np.asarray(found.margin(level), dtype=np.float64)
+    return at, np.abs(rows.data[entry]) * width[rows.indices[entry]]
 
 
 @in_float64

@@ -156,7 +156,8 @@ class Release:
 
         Returns:
             One row a sum: `margin` in counts, its `kind` ("exact", or an "estimate" from draws that
-            are the same at every call) and `stderr`.
+            are the same at every call) and `stderr` (0 of an estimate: of whole noise, where one
+            sd of the draws leaves one whole number).
 
         Raises:
             ValueError: a workload that does not fit, a cell that is not there, another level.

@@ -49,6 +49,11 @@ def test_noise_without_a_formula_against_counting(noise):
     assert abs(row["margin"] - exact) <= 5 * row["stderr"] + 1 / fine
     assert found["margin"].iloc[1] == 0 and found["kind"].iloc[1] == "exact"
     assert found["margin"].equals(made.margin(sums)["margin"])
+    cells, alone = made.margin(), made.margin(np.vstack([-2 * np.eye(4)[:2], sums[:1]]))
+    if noise == "discrete-laplace":  # a row of one cell is that cell: no draws, no estimate
+        assert alone["kind"].tolist() == ["exact", "exact", "estimate"]
+        np.testing.assert_array_equal(alone["margin"][:2], 2 * cells["margin"][:2])
+        assert (alone["stderr"][:2] == 0).all() and set(cells["kind"]) == {"exact"}
 
 
 def test_sums_by_the_names_of_their_cells(make):
