@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from cdp_views._checks import writable_folder
+from cdp_views.cli.doubts import doubts
 from cdp_views.cli.options import in_options
 from cdp_views.cli.tables import (
     column,
-    doubts,
     errors_in_words,
     in_words,
     labels,

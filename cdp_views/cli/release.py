@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from cdp_views.cli.doubts import doubts, like_shares, rows_of_totals
 from cdp_views.cli.several import per_column, stacked, structural, unit_of_privacy
 from cdp_views.cli.tables import (
     column,
-    doubts,
     errors_in_words,
     labels,
     published,
@@ -76,10 +76,22 @@ def run(request: Request) -> None:
         pattern = cells.spread(published(table, request.scales, "--scales", count))
         weights = cells.spread(published(table, request.weights, "--weights", count, signed=True))
     zeros = cells.spread(structural(table, request.zeros))
+    _require_empty(counts, zeros, request)
+    shares = like_shares(counts, cells.groups)
+    if shares is not None and np.any(counts != np.rint(counts)):
+        raise ValueError(
+            f"--count {request.counts[0]}: are these percentages or rates? {shares}. The guarantee "
+            "is for counts, which one record changes by 1. Release the counts behind them, and "
+            "take shares of what is released."
+        )
     check_numbers(request)
     noise = request.noise or ("discrete-normal" if request.delta else "discrete-laplace")
     if request.noise is None and np.any(counts != np.rint(counts)):
-        raise ValueError("--noise is missing: the counts are not whole. Choose normal or laplace.")
+        raise ValueError(
+            "--noise is missing: the counts are not whole. Are they percentages, rates or means? "
+            "Then release the counts behind them. If one record changes a cell by 1 at most, "
+            "choose normal or laplace."
+        )
 
     # The heavy imports come after all that a look at the table can refuse.
     from rich.console import Console
@@ -94,7 +106,8 @@ def run(request: Request) -> None:
         from cdp_views.releases.mechanism import NOISES, check_mechanism
 
         spoken: list[str] = []
-        doubtful = doubts(counts, cells.groups)
+        named = list(cells.labels.values())
+        doubtful = doubts(counts, cells.groups, named, cells.columns)
 
         def announce(sentence: str) -> None:
             check_target(request.out)  # another process may have made it: nothing is spent then
@@ -117,10 +130,13 @@ def run(request: Request) -> None:
             known = np.asarray(invariant.determined, dtype=bool) & ~zeros
         exact = [name for name, fixed in zip(cells.names, known, strict=True) if fixed]
         if exact and not request.accept_exact:
+            sums = rows_of_totals(counts, cells.groups, named, cells.columns)
+            sums = [cells.names[i] for i in sums if known[i]]
+            leave = f"Is {sums[0]} a row of totals? Then leave it out. " if sums else ""
             raise ValueError(
                 f"the totals alone determine {len(exact)} of {len(counts)} cells, which would be "
-                f"published exactly: {_listed(exact)}. Choose coarser groups with --within, or add "
-                "--accept-exact."
+                f"published exactly: {_listed(exact)}. {leave}Choose coarser groups with --within, "
+                "or add --accept-exact."
             )
         report(0, 1, "calibrating and drawing the noise")
         with (
@@ -208,6 +224,18 @@ def _require_told_apart(labels: dict[str, list[str]], *, named: bool) -> None:
                 f'--names call two cells "{" / ".join(called)}". Is a row there twice? If not, add '
                 "a column that tells them apart."
             )
+
+
+def _require_empty(counts: np.ndarray, zeros: np.ndarray | None, request: Request) -> None:
+    """Refuse a row that is 0 whatever the data, and is not."""
+    wrong = [] if zeros is None else np.flatnonzero(zeros & (counts != 0))
+    if len(wrong):
+        row, at = divmod(int(wrong[0]), len(request.counts))
+        raise ValueError(
+            f'--zeros "{request.zeros}" says of {len(wrong)} cells that they are 0 whatever the '
+            f'data, and they are not, first "{request.counts[at]}" in data row {row + 1}. Correct '
+            "one of the two."
+        )
 
 
 def check_numbers(request: Request) -> None:

@@ -193,17 +193,3 @@ def errors_in_words(names: Callable[[], Sequence[str]]) -> Iterator[None]:
         yield
     except (ValueError, NotImplementedError) as reason:
         raise ValueError(in_words(str(reason), names())) from reason
-
-
-def doubts(counts: np.ndarray, groups: Sequence[str]) -> list[str]:
-    """What a curator should look at before going on: it may be meant, so it is only told."""
-    from cdp_views.releases.labels import nearly_alike
-
-    told = nearly_alike(groups)
-    fractional = int(np.sum(counts != np.rint(counts)))
-    if fractional:
-        told.append(
-            f"--count: {fractional} of {len(counts)} entries are not whole numbers. A record is "
-            "taken to change a cell by 1."
-        )
-    return told

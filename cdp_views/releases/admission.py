@@ -57,7 +57,9 @@ def by_default(counts: np.ndarray, delta: Any) -> NoiseName:
     """Whole noise for whole counts."""
     if not np.array_equal(counts, np.rint(counts)):
         raise ValueError(
-            '`noise` must be chosen, as the counts are not whole. Use noise="normal" or "laplace".'
+            "`noise` must be chosen, as the counts are not whole: are they percentages or rates? "
+            'Release counts. If one record changes a cell by 1 at most: noise="normal" or '
+            '"laplace".'
         )
     return "discrete-laplace" if np.ndim(delta) == 0 and delta == 0 else "discrete-normal"
 

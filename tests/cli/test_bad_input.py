@@ -85,8 +85,9 @@ def test_scales_out_of_balance_name_the_cell_as_the_table_does(command, csv):
     assert status == 0 and 'of cell "c (cell 1)" is 0.8182 of the sum in group cell 1;' in said
     assert "or use conditioned or imaged, which" in said and "cell 2" not in said
     spend = ["--noise", "normal", "--epsilon", 1, "--delta", 1e-6, "--out", "r.csv"]
+    spend += ["--names", "area"]
     status, _, stderr = command("release", *given, "--view", "max-entropy", *spend)
-    assert status == 2 and 'cell "row 3 (cell 1)" is 0.8182 of the sum in group cell 1' in stderr
+    assert status == 2 and 'cell "row 3 (cell 1, c)" is 0.8182 of the sum in group cell 1' in stderr
     assert "or use --view conditioned or --view imaged" in stderr
 
 
