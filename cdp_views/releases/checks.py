@@ -13,6 +13,7 @@ from cdp_views.releases.noise.closing import slack_of, totals_of
 from cdp_views.releases.zeros import as_mask, rows_of_zeros
 
 _SHOWN = 3
+_COLUMN = "column"  # of a release of several columns of counts: which of them
 
 
 class Check(NamedTuple):
@@ -36,7 +37,7 @@ def run(
         table: as released.
         metadata: of it.
         invariant: what must hold exactly.
-        counts: true counts (n,), for the curator.
+        counts: true counts (n,) or a table of them, for the curator.
         printed: the table for print, where it is there.
     """
     found = [_version(metadata), _shape(table, invariant, metadata)]
@@ -53,7 +54,7 @@ def run(
     if "publishable" in metadata:
         found.append(_printed(printed, table, metadata, invariant))
     if counts is not None:
-        found.append(_counts(counts, metadata, invariant))
+        found.append(_counts(_flat(counts, table), metadata, invariant))
     return tuple(found)
 
 
@@ -142,6 +143,29 @@ def _printed(
     if digest(printed) != metadata["publishable"]["sha256"]:
         return Check(False, "the table for print is not the one made: its SHA-256 differs")
     return Check(True, "table for print: whole, nonnegative, the same totals (SHA-256)")
+
+
+def _flat(counts: Any, table: pd.DataFrame) -> Any:
+    """Counts (n,) of a table of several columns: row after row, each with all of its columns."""
+    if isinstance(counts, pd.DataFrame) and _COLUMN in table:
+        wanted = table[_COLUMN].drop_duplicates().astype(str).tolist()
+        missing = [name for name in wanted if name not in counts]
+        if missing:
+            raise ValueError(
+                f'`counts` has no column "{missing[0]}". The release is of {", ".join(wanted)}: '
+                "give a table with these columns, a row for each of its rows, in its order."
+            )
+        counts = counts[wanted]
+    if np.ndim(counts) != 2:
+        return counts
+    array = np.asarray(counts)
+    if array.size != len(table):
+        raise ValueError(
+            f"`counts` has {array.shape[0]} rows of {array.shape[1]} columns where {len(table)} "
+            "cells were released. Give the counts that were released, row after row, each with all "
+            "of its columns."
+        )
+    return array.ravel()
 
 
 def _counts(counts: Any, metadata: dict[str, Any], invariant: Invariant) -> Check:

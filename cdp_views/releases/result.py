@@ -189,6 +189,8 @@ class Release:
 
         Args:
             counts: for the curator: true counts (n,), whose totals must still be those published.
+                Of several columns: the table with these columns, or (rows, columns), or its numbers
+                row after row, as `table.to_numpy().ravel()` has them.
 
         Raises:
             ValueError: one line that names what fails, such as the total that differs. It shows no

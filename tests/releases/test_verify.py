@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import cdp_views as cdp
@@ -73,6 +74,21 @@ def test_counts_that_are_not_those_released_without_showing_them(make):
     ) as error:
         make().verify(other)
     assert "9685" not in str(error.value) and "9002" not in str(error.value)
+
+
+def test_counts_of_several_columns_are_the_table_that_they_stand_in(make):
+    frame = pd.DataFrame(COUNTS.reshape(4, 2), columns=["men", "women"]).assign(town=list("abcd"))
+    inv = cdp.totals(["m", "w"] * 4)
+    made = make(invariant=inv, names={"column": ["men", "women"] * 4})
+    for table in (frame[["women", "town", "men"]], COUNTS.reshape(4, 2), COUNTS):
+        made.verify(table)
+    for table, words in (
+        (frame.rename(columns={"women": "w"}), 'no column "women". The release is of men, women'),
+        (frame.assign(men=1), 'not those released: total "m" differs'),
+        (COUNTS.reshape(2, 4)[:1], "1 rows of 4 columns where 8 cells were released"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            made.verify(table)
 
 
 def test_metadata_of_another_version(make):
