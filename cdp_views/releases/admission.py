@@ -11,6 +11,7 @@ from cdp_views.releases.mechanism import NOISES, NoiseName
 from cdp_views.releases.zeros import as_mask
 
 _SHOWN = 20
+_WEAK, _LARGEST = 10.0, 700.0  # ε from which it is said what it is worth; where e^ε ends
 
 
 def checked_budget(epsilon: float, delta: float, noise: str) -> tuple[float, float]:
@@ -30,6 +31,28 @@ def checked_budget(epsilon: float, delta: float, noise: str) -> tuple[float, flo
             "Take it well below 1 over the number of records."
         )
     return float(epsilon), float(delta)
+
+
+def doubts_of_budget(epsilon: float, delta: float, records: float) -> list[str]:
+    """What to think over before this budget is spent on so many records, a sentence each.
+
+    Of two tables one unit of privacy apart and as likely beforehand, a guess from the release is
+    wrong with probability (1 − δ) / (1 + e^ε) at least (Kairouz, Oh and Viswanath 2015).
+    """
+    told = []
+    if epsilon >= _WEAK:
+        wrong = (1 - delta) / (1 + np.exp(min(epsilon, _LARGEST)))
+        told.append(
+            f"epsilon = {epsilon:g} promises little: of two tables one unit of privacy apart, the "
+            "best guess which of them was released may be right with probability up to "
+            f"1 - {wrong:.2g}. Choose a smaller epsilon."
+        )
+    if delta * records > 1:
+        told.append(
+            f"delta = {delta:g} is above 1 / (sum of the counts): a mechanism that publishes one "
+            "record outright would satisfy it. Choose a smaller delta."
+        )
+    return told
 
 
 def pattern_of(scales: Any, counts: np.ndarray) -> np.ndarray:

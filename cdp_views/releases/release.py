@@ -20,6 +20,7 @@ from cdp_views.releases import metadata
 from cdp_views.releases.admission import (
     by_default,
     checked_budget,
+    doubts_of_budget,
     pattern_of,
     refuse_determined,
     refuse_unprotected,
@@ -57,7 +58,7 @@ def release(
     noise: NoiseName | None = None,
     epsilon: float,
     delta: float = 0.0,
-    neighbours: Neighbours,
+    neighbours: Neighbours | None = None,
     scales: Any = None,
     names: Any = None,
     zeros: Any = None,
@@ -91,7 +92,8 @@ def release(
         epsilon: privacy budget (nats), above 0.
         delta: its δ, between 0 and 1, well below 1 over the number of records; 0 with Laplace
             noise, whose guarantee is pure.
-        neighbours: the unit of privacy, such as cdp.relocations(invariant); there is no default.
+        neighbours: the unit of privacy, such as cdp.relocations(invariant): needed, as there is no
+            default.
         scales: relative scales (n,) of the noise; published, hence never a function of the counts.
         names: one public label per cell, or several columns of them (a mapping or a data frame).
         zeros: structural zeros, (n,) booleans or indices: cells that are 0 whatever the data, so
@@ -120,9 +122,9 @@ def release(
         UnsupportedError: a view and noise without a proved guarantee.
 
     Warns:
-        UserWarning: δ above 1/Σ counts, which would allow publishing a whole record; a ledger with
-            an unfinished release of the same design, made from other counts; groups whose names
-            differ only in case or spaces.
+        UserWarning: δ above 1/Σ counts, which would allow publishing a whole record; ε of 10 or
+            more; groups whose names differ only in case or spaces; a ledger with an unfinished
+            release of the same design, made from other counts.
 
     Example:
         >>> import cdp_views as cdp
@@ -153,9 +155,10 @@ def release(
     check_generator(bits, view, noise, invariant)
     epsilon, delta = checked_budget(epsilon, delta, noise)
     if not isinstance(neighbours, Neighbours):
+        got = "none" if neighbours is None else type(neighbours).__name__
         raise TypeError(
-            f"`neighbours` must state the unit of privacy; got {type(neighbours).__name__}. "
-            "For example cdp.relocations(invariant): one record moves within a group."
+            f"`neighbours` must state the unit of privacy; got {got}. For example "
+            "neighbours=cdp.relocations(invariant): one record moves within a group."
         )
     same_cells = neighbours.n == invariant.n
     if same_cells and isinstance(neighbours, Relocations) and not neighbours.all_of(invariant):
@@ -183,14 +186,7 @@ def release(
         refuse_determined(np.asarray(invariant.determined, dtype=bool) & ~known, labels)
         if same_cells and isinstance(neighbours, Relocations):
             refuse_unprotected(untouched(invariant, neighbours), labels)
-    if delta * counts.sum() > 1:
-        warnings.warn(
-            f"delta = {delta:g} is above 1 / (sum of the counts): a mechanism that publishes one "
-            "record outright would satisfy it. Choose a smaller delta.",
-            UserWarning,
-            stacklevel=2,
-        )
-    for doubt in nearly_alike(groups):
+    for doubt in doubts_of_budget(epsilon, delta, counts.sum()) + nearly_alike(groups):
         warnings.warn(doubt, UserWarning, stacklevel=2)
     totals = totals_of(invariant, counts)
     rounded = output == "whole" and not NOISES[noise].whole

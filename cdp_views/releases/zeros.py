@@ -23,7 +23,7 @@ def structural_zeros(invariant: Invariant, cells: Any) -> Invariant:
         The joint invariant: build the unit of privacy from it, and release with it.
 
     Raises:
-        ValueError: another number of cells, or an index out of range.
+        ValueError: another number of cells, an index twice or out of range, a column of 0 and 1.
 
     Example:
         >>> import cdp_views as cdp
@@ -49,7 +49,13 @@ def as_mask(cells: Any, n: int) -> np.ndarray:
     mask = np.zeros(n, dtype=bool)
     if array.size == 0:
         return mask
-    if not np.issubdtype(array.dtype, np.integer) or array.min() < 0 or array.max() >= n:
+    whole = np.issubdtype(array.dtype, np.integer)
+    if whole and (np.unique(array).size < array.size or _is_column(array, n)):
+        raise ValueError(
+            f"`zeros` must be booleans ({n},), or indices, each once; got {array.size} whole "
+            f"numbers from {array.min()} to {array.max()}. For a column of 0 and 1: column == 1."
+        )
+    if not whole or array.min() < 0 or array.max() >= n:
         raise ValueError(f"`zeros` must be booleans ({n},), or indices from 0 to {n - 1}.")
     mask[array] = True
     return mask
@@ -72,3 +78,8 @@ def rows_of_zeros(invariant: Invariant, zeros: np.ndarray | None) -> np.ndarray:
     own = own[np.asarray(zeros)]
     found[own[own >= 0]] = True
     return found
+
+
+def _is_column(array: np.ndarray, n: int) -> bool:
+    """Whether whole numbers may be meant as one a cell: 1 where it is a zero, else 0."""
+    return array.size == n and bool(np.isin(array, (0, 1)).all())

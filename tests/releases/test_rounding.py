@@ -195,9 +195,17 @@ def test_structural_zeros_have_no_noise_and_are_no_news(make):
     alone = cdp.structural_zeros(cdp.totals(GROUPS), [0, 1, 2])  # the fourth is then the total
     with pytest.raises(ValueError, match="determine 1 of 8 cells"):
         make(np.where(np.arange(8) < 3, 0, COUNTS), alone, zeros=[0, 1, 2])
-    for bad, words in (([8], "indices from 0 to 7"), ([True], r"must have shape \(8,\)")):
+    column = "For a column of 0 and 1: column == 1"
+    for bad, words in (
+        ([8], "indices from 0 to 7"),
+        ([True], r"must have shape \(8,\)"),
+        ([0, 0, 1, 0, 0, 0, 0, 1], column),
+        ([3, 3], "each once"),
+    ):
         with pytest.raises(ValueError, match=words):
             cdp.structural_zeros(cdp.totals(GROUPS), bad)
+    with pytest.raises(ValueError, match=column):
+        cdp.structural_zeros(cdp.totals(["x", "x"]), np.array([1, 0]))
     assert cdp.structural_zeros(cdp.totals(GROUPS), []).rank == 2
 
 

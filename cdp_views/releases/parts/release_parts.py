@@ -17,7 +17,7 @@ from cdp_views import _checks
 from cdp_views.invariants import Totals
 from cdp_views.invariants import totals as totals_of
 from cdp_views.neighbours import Contributions, Relocations
-from cdp_views.releases.admission import checked_budget
+from cdp_views.releases.admission import checked_budget, doubts_of_budget
 from cdp_views.releases.budget.accounts import Price
 from cdp_views.releases.budget.cost import Cost
 from cdp_views.releases.budget.earlier import Exact
@@ -187,18 +187,14 @@ def release_parts(
         sizes = _sizes(scans)
         single = int(sizes.get(1, 0)) * len(columns.counts)
         _require_something_to_protect(scans, sizes, single, columns, accept_exact)
-        if delta * sum(one.counts_sum for one in scans.values()) > 1:
-            warnings.warn(
-                f"delta = {delta:g} is above 1 / (sum of the counts): a mechanism that publishes "
-                "one record outright would satisfy it. Choose a smaller delta.",
-                UserWarning,
-                stacklevel=2,
-            )
         sample, unit = standing_for_all(sizes, records, kinds)
         scale = None
         if each is not None and kinds is not None:
             scale = scale_of(view, noise, *standing_for_all(sizes, records, None), each, delta)
             epsilon = together(view, noise, sample, unit, scale)
+        records_in_all = sum(one.counts_sum for one in scans.values())
+        for doubt in doubts_of_budget(epsilon, delta, records_in_all):
+            warnings.warn(doubt, UserWarning, stacklevel=2)
         shape = _shape(scans, columns, sizes)
         digests = {name: one.digest for name, one in scans.items()}
         rows = sum(one.rows for one in scans.values())
