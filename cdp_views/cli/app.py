@@ -162,7 +162,11 @@ app.command(epilog=EPILOG)(release)
 @app.command(epilog="Exit status: 0 it verifies, 1 it does not, 2 it cannot be read.")
 def verify(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Released table; its metadata is FILE.json.")
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="Released table (its metadata is FILE.json), or the folder of a release in parts.",
+        ),
     ],
 ) -> None:
     """Check that a release keeps its totals and was not changed."""

@@ -182,10 +182,13 @@ def run(request: Request) -> None:
         if ledger is not None and not spoken:
             say("Resumes a release that was cut short: the same noise, and no further cost.")
         report(0, 1, "writing files")
+        fresh = not request.out.parent.exists()
         made.save(request.out, about=request.about)
     heard = [str(w.message) for w in caught if w.category is UserWarning]
     unsaid = [doubt for doubt in doubtful if not spoken and doubt not in heard]
     _show(made, request, exact, [w for w in heard if not (spoken and w in doubtful)] + unsaid)
+    if fresh:
+        print("in a new folder,", request.out.parent)
 
 
 def _labels(table: "pd.DataFrame", request: Request) -> dict[str, list[str]]:

@@ -61,6 +61,11 @@ def _refuse_options(request: Request) -> None:
         "--whole": request.whole,
         "--publishable": request.publishable,
     }
+    if request.out.suffix.lower() in (".csv", ".parquet", ".pq"):
+        raise ValueError(
+            f"--out {request.out} is called like a file; parts are released into a new folder. "
+            f"Name one, such as {request.out.with_suffix('')}."
+        )
     for option, given in asked.items():
         if given:
             raise ValueError(

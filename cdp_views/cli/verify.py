@@ -7,6 +7,10 @@ def run(path: Path) -> bool:
     """Print each check; whether all passed."""
     from cdp_views.releases import read_parts, read_release
 
+    if path.is_dir() and not (path / "_release.json").is_file():
+        there = [f for f in sorted(path.glob("*.json")) if f.with_suffix("").is_file()]
+        name = f" Name a released table, such as `{there[0].with_suffix('')}`." if there else ""
+        raise ValueError(f"`{path}` is a folder, and no release in parts lies in it.{name}")
     made = read_parts(path) if path.is_dir() else read_release(path)
     told = made.metadata
     delta = f", delta {told['delta']:g}" if told["delta"] else ""

@@ -43,7 +43,14 @@ def run(
     found = [_version(metadata), _shape(table, invariant, metadata)]
     if found[-1].ok:
         found.append(_totals(table, metadata, invariant))
-        if (zeros := _zeros(metadata)).any():
+        moved = None if found[-1].ok else _moved(table, metadata)
+        if moved is not None:
+            found[-1] = Check(
+                False,
+                f"the rows stand in another order than they were released in: by {moved} every "
+                "total holds, so put them back, or restore the file",
+            )
+        elif (zeros := _zeros(metadata)).any():
             found.append(_filled(table, zeros))
         same = digest(table) == metadata["digest"]["sha256"]
         changed = "the table is not the one released: its SHA-256 differs from the metadata's"
@@ -115,6 +122,29 @@ def _filled(table: pd.DataFrame, zeros: np.ndarray) -> Check:
     ]
     more = f" and {wrong.size - _SHOWN} more" if wrong.size > _SHOWN else ""
     return Check(False, f'"{RELEASED}" is not 0 in {", ".join(texts)}{more}, which can only be 0')
+
+
+def _moved(table: pd.DataFrame, metadata: dict[str, Any]) -> str | None:
+    """The columns by which all totals hold whatever the order of the rows; None for none."""
+    stored, labels = metadata["invariants"], table.drop(columns=RELEASED).astype(str)
+    zeros = {f"structural zero {i}" for i in metadata.get("structural_zeros", ())}
+    values = zip(stored["names"] or (), stored["values"], strict=False)
+    published = pd.Series({name: value for name, value in values if name not in zeros}, dtype=float)
+    released = table[RELEASED].to_numpy(dtype=np.float64)
+    slack = 0.0 if metadata["step"] is not None else 1e-12 * np.abs(released).sum()
+    names = list(labels)
+    # a group is called by one column, or by the first ones (and the last, of counts) together
+    tried = [[name] for name in names] + [names[:k] for k in range(2, len(names) + 1)]
+    for columns in tried + [[*names[:k], names[-1]] for k in range(2, len(names) - 1)]:
+        called = labels[columns[0]]
+        for name in columns[1:]:
+            called = called + ", " + labels[name]
+        sums = pd.Series(released).groupby(called.to_numpy()).sum()
+        if set(sums.index) == set(published.index):
+            off = np.abs(sums - published.reindex(sums.index))
+            if np.all(off <= slack):
+                return " and ".join(f'"{name}"' for name in columns)
+    return None
 
 
 def _printed(

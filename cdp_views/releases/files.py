@@ -196,6 +196,9 @@ def _missing(source: Path, there: Path) -> str:
     for release, what in beside:
         if release != name and Path(release).is_file() and metadata_path(release).is_file():
             return f"`{source}` is the {what} of a release. Name the release: `{release}`."
+    for folder in () if there == source else source.parents:
+        if (folder / "_release.json").is_file():
+            return f"`{source}` is a part of a release. Name the folder of the whole: `{folder}`."
     if there != source:
         return (
             f"`{there}` is not there: a release is read with its metadata beside it. Put them "

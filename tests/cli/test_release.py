@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import cdp_views as cdp
+
 TABLE = (
     "area,group,sort,count,size,income\n"
     "a,x,p,11,1,5\nb,x,p,502,4,5\nc,x,q,77,9,5\nd,x,q,3,2,5\n"
@@ -29,13 +31,18 @@ def test_release_and_verify(command, csv, tmp_path, view):
         "Unit of privacy: one record moves between two cells without changing a published" in said
     )
     assert f"{view} view of normal noise" in said and f"wrote {out} wrote {out}.json" in said
-    assert max(map(len, stdout.splitlines()[:-2])) <= 100
+    *said, new = stdout.splitlines()
+    assert max(map(len, said[:-3])) <= 100 and new == f"in a new folder, {out.parent}"
     table = pd.read_csv(out)
     assert list(table.columns) == ["group", "area", "released"]  # and nothing else of the table
     assert table.groupby("group")["released"].sum().to_dict() == {"x": 593, "y": 9684}
     status, stdout, stderr = command("verify", out)
     assert status == 0 and stderr == "" and "FAILED" not in stdout
     assert stdout.splitlines()[-1] == "The release verifies." and "2 totals hold" in stdout
+    status, _, stderr = command("verify", out.parent)
+    assert status == 2 and f"Name a released table, such as `{out}`" in stderr
+    with pytest.raises(FileNotFoundError, match=r"in one file: cdp\.read_release"):
+        cdp.read_parts(out)
 
 
 def test_laplace_needs_no_delta(command, csv, tmp_path):

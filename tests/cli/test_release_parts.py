@@ -44,6 +44,9 @@ def test_a_folder_is_released_and_verified(command, source, tmp_path):
     assert pd.read_parquet(out / "p0.parquet")["released"].sum() == 21
     status, said, _ = command("verify", out)
     assert status == 0 and "`p1.parquet`: 1 totals hold" in said and "verifies" in said
+    status, _, error = command("verify", out / "p0.parquet")
+    assert status == 2 and f"is a part of a release. Name the folder of the whole: `{out}`" in error
+    assert "folder of a release in parts" in " ".join(command("verify", "--help")[1].split())
     frame = pd.read_parquet(out / "p0.parquet")
     frame.assign(released=np.roll(frame["released"], 1) + 1).to_parquet(out / "p0.parquet")
     status, said, _ = command("verify", out)
@@ -56,11 +59,12 @@ def test_a_folder_is_released_and_verified(command, source, tmp_path):
         (["--whole"], "--whole needs the table in one file"),
         (["--noise", "laplace"], "released with whole noise, not laplace"),
         (["--count", "block"], "--count names|twice, or a column of labels"),
+        (["--out", "o.csv"], "--out o.csv is called like a file; parts are released into a new f"),
         (["--workers", "0"], "--workers must be a whole number"),
     ],
 )
 def test_what_a_folder_cannot_have_is_refused(command, source, tmp_path, more, words):
-    status, _, error = command("release", source, *GIVEN, *more, "--out", tmp_path / "out")
+    status, _, error = command("release", source, *GIVEN, "--out", tmp_path / "out", *more)
     assert status == 2 and error.count("\n") == 1
     assert any(part in error for part in words.split("|"))
 

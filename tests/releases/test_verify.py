@@ -40,6 +40,25 @@ def test_a_change_that_keeps_the_totals_is_found_too(make):
         with_cells(make(), {0: 1.0, 1: -1.0}).verify()
 
 
+@pytest.mark.parametrize("named", [False, True], ids=["as they come", "by two columns"])
+def test_rows_in_another_order_are_told_from_changed_ones(make, inv, named):
+    import cdp_views as cdp
+
+    given, by = {}, '"group"'
+    if named:
+        halves = {"half": list("ppqqppqq"), "sort": list("ssttsstt"), "area": list("abcdefgh")}
+        both = [", ".join(pair) for pair in zip(halves["half"], halves["sort"], strict=True)]
+        given, by = {"invariant": cdp.totals(both), "names": halves}, '"half" and "sort"'
+    made = make(**given)
+    moved = replace(made, table=made.table.iloc[[0, 4, 1, 5, 2, 6, 3, 7]])
+    with pytest.raises(ValueError, match=f"another order than .*: by {by} every total holds"):
+        moved.verify()
+    moved.table.iloc[3, -1] += 1  # and now one is changed too
+    with pytest.raises(ValueError, match=r'total ".*" sums to') as error:
+        moved.verify()
+    assert "another order" not in str(error.value)
+
+
 def test_many_totals_are_counted(inv):
     wide = cdp.totals(np.repeat(np.arange(6), 2))
     made = cdp.release(

@@ -238,6 +238,10 @@ def read_parts(folder: str | PathLike[str]) -> ReleasedParts:
         ValueError: metadata that cannot be read, or of another version.
     """
     about = Path(folder) / ABOUT
+    if Path(f"{folder}.json").is_file() and Path(folder).is_file():
+        raise FileNotFoundError(
+            f"`{folder}` is a release in one file: cdp.read_release reads it, no parts."
+        )
     if not about.is_file():
         raise FileNotFoundError(
             f"`{folder}` is no release of parts: it has no `{ABOUT}`. Check it."
