@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MODELS = ("latent_counts", "small_area")
+_MEANINGS = {
+    "level": "natural logarithm of a typical count",
+    "spread": "sd of the logarithms of the counts: how much cells differ",
+    "alpha": "natural logarithm of the rate of a typical state",
+    "between": "sd of the logarithms of the rates among states",
+    "within": "sd of the logarithms of the rates among areas of one state",
+}
+_STATES = "state_group"  # the dimension of states in the posterior's file
 _FILES = ("posterior.nc", "summary.csv", "posterior.png", "diagnosis.txt")
 
 
@@ -64,14 +72,16 @@ def run(request: Request) -> bool:
         from cdp_views.inference import diagnose, summarise, to_datatree
 
         seen = _seen(request)
-        arguments, options = _arguments(request, seen)
+        arguments, options, states = _arguments(request, seen)
         report(0, 1, f"sampling the posterior of {request.model} ({seen.invariant.n:,} cells)")
         with jax.enable_x64(True), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # NumPyro on the number of devices
             mcmc = _fit(request, seen, arguments, options)
-            tree = to_datatree(mcmc, seen)
+            tree = to_datatree(mcmc, seen, cells=("q", "rate", "county") if states else ("q",))
+        if states:
+            tree = _named(tree, states)
         diagnosis = diagnose(tree)
-        summary = summarise(tree, threshold=request.threshold)
+        summary = _of_model(summarise(tree, threshold=request.threshold), seen)
         report(0, 1, "writing files")
         tree.attrs["command"] = f"cdp-views analyse, model {request.model}, seed {request.seed}"
         told = _told(request, seen, diagnosis.ok)
@@ -92,6 +102,11 @@ def _check(request: Request) -> None:
             raise ValueError(f"{option} must be a finite number; got {value}.")
     if request.typical is not None and request.typical <= 0:
         raise ValueError(f"--typical must be above 0; got {request.typical}.")
+    if request.model == "small_area" and request.threshold is not None and request.threshold < 1:
+        raise ValueError(
+            f"--threshold is a count, not a rate; got {request.threshold:g}. Give a count of at "
+            "least 1; rates and their intervals are printed anyway."
+        )
     if request.model == "small_area" and (request.population is None or not request.state):
         raise ValueError(
             "--model small_area needs --population COL and --state COL, public columns of the "
@@ -110,12 +125,14 @@ def _seen(request: Request) -> Any:
     return made
 
 
-def _arguments(request: Request, seen: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What the model is given beside the release."""
+def _arguments(
+    request: Request, seen: Any
+) -> tuple[tuple[Any, ...], dict[str, Any], tuple[str, ...]]:
+    """What the model is given beside the release, and the names of its states."""
     if request.model == "latent_counts":
         start = np.asarray(seen.released if hasattr(seen, "table") else seen.start)
         typical = request.typical or float(max(np.mean(np.maximum(start, 0)), 1.0))
-        return (), {"typical": typical}
+        return (), {"typical": typical}, ()
     source = request.released if request.covariates is None else request.covariates
     table = read_table(source)
     if len(table) != seen.invariant.n:
@@ -130,7 +147,7 @@ def _arguments(request: Request, seen: Any) -> tuple[tuple[Any, ...], dict[str, 
     rate = request.typical or float(
         max(np.sum(np.asarray(seen.released)), 1.0) / max(np.sum(people), 1.0)
     )
-    return (people, np.array([of_name[name] for name in names])), {"typical": rate}
+    return (people, np.array([of_name[name] for name in names])), {"typical": rate}, tuple(of_name)
 
 
 def _fit(request: Request, seen: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -143,6 +160,29 @@ def _fit(request: Request, seen: Any, arguments: tuple[Any, ...], options: dict[
     model = import_module(f"cdp_views.models.{request.model}").model
     key = jax.random.key(request.seed)
     return fitting.fit(key, model, seen, *arguments, num_samples=request.samples, **options)
+
+
+def _named(tree: Any, states: tuple[str, ...]) -> Any:
+    """The posterior with states by name; a threshold is one of counts, not of rates."""
+    import xarray as xr
+
+    posterior = tree["posterior"].to_dataset().rename(state_dim_0=_STATES)
+    posterior = posterior.assign_coords({_STATES: list(states)})
+    named = xr.DataTree.from_dict(
+        {name: node.to_dataset() for name, node in tree.children.items()} | {"posterior": posterior}
+    )
+    named.attrs = tree.attrs | {"cells": "q"}
+    return named
+
+
+def _of_model(summary: "pd.DataFrame", seen: Any) -> "pd.DataFrame":
+    """The rows that say something: of an area that can only be 0 there is no rate."""
+    zeros = getattr(seen, "observed", seen).zeros
+    if zeros is not None:
+        names = np.asarray(seen.coords["cell"])[np.asarray(zeros)]
+        of_zero = summary.get("cell", summary["site"]).isin(names)
+        summary = summary[~(of_zero & summary["site"].isin(["rate", "county"]))]
+    return summary.drop(columns=_STATES, errors="ignore")
 
 
 def _told(request: Request, seen: Any, fit: bool) -> str:
@@ -207,21 +247,39 @@ def _show(request: Request, summary: "pd.DataFrame", diagnosis: str, told: str) 
     from cdp_views.report.rows import chance
 
     print(textwrap.fill(f"{told}.", 100, break_on_hyphens=False))
-    print("q[…] in counts; 90 % from, to: interval with equal tails; sd: of the posterior.\n")
-    columns = ["mean", "sd", "90 % from", "90 % to"]
-    names = {"eti90_lower": columns[2], "eti90_upper": columns[3]}
-    if request.threshold is not None:
-        columns += [f"P(above {request.threshold:,g})"]
-        names["probability_above"] = columns[-1]
-    summary = summary.rename(columns=names)
-    scalars = summary[summary["site"] != "q"]
-    shown = scalars[~scalars.index.str.contains("[", regex=False)]
-    if len(shown):
-        print(shown[columns[:4]].to_string(float_format=lambda x: f"{x:.4g}"))
+    print("90 % from, to: interval with equal tails; sd: of the posterior.\n")
+    bounds = {"eti90_lower": "90 % from", "eti90_upper": "90 % to"}
+    columns = ["mean", "sd", *bounds.values()]
+    summary = summary.rename(columns=bounds)
+    named = summary[summary["site"].isin(_MEANINGS)]
+    if len(named):
+        print(named[columns].to_string(float_format=lambda x: f"{x:.4g}"))
+        for site in dict.fromkeys(named["site"]):
+            print(f"  {site}: {_MEANINGS[site]}")
         print()
-    cells = summary[summary["site"] == "q"]
-    above = dict.fromkeys(columns[4:], chance)
-    print(cells[columns].head(20).to_string(float_format=lambda x: f"{x:.4g}", formatters=above))
+    cells = _by_area(summary, "q")[columns]
+    above = {}
+    if request.threshold is not None:
+        above = {f"P(above {request.threshold:,g})": chance}
+        cells = cells.assign(**{next(iter(above)): _by_area(summary, "q")["probability_above"]})
+    rates = _by_area(summary, "rate")
+    what = "True counts (q)"
+    if len(rates):
+        what = "Rates (cases per inhabitant) and true counts (q)"
+        counts = cells.rename(columns={"mean": "q"}).drop(columns=columns[1:])
+        cells = rates[columns].rename(columns={"mean": "rate"}).join(counts, how="right")
+    asked = ""
+    if request.threshold is not None:
+        asked = f"; P: that the count is above {request.threshold:,g} (a count, not a share)"
+    print(f"{what}{asked}:")
+    shown = cells.head(20)
+    print(shown.to_string(float_format=lambda x: f"{x:.4g}", formatters=above, na_rep="–"))
     if len(cells) > 20:
         print(f"… and {len(cells) - 20} more in {request.out / 'summary.csv'}")
     print(f"\n{diagnosis}\n\nFiles in {request.out}: {', '.join(_FILES)}")
+
+
+def _by_area(summary: "pd.DataFrame", site: str) -> "pd.DataFrame":
+    """Its rows, called by their cells."""
+    own = summary[summary["site"] == site]
+    return own.set_axis([name[len(site) + 1 : -1] for name in own.index])

@@ -189,6 +189,6 @@ def _label(data: xr.Dataset, coords: dict) -> xr.Dataset:
             first = list(dict.fromkeys(labels.tolist()))
             if len(first) == data.sizes[name]:
                 data = data.assign_coords({name: np.asarray(first)})
-        taken = not own and name in data.dims
+        taken = not own and (name in data.dims or name in data.data_vars)
         data = data.assign_coords({f"{name}_of_{CELL}" if taken else name: (dims, labels)})
     return data

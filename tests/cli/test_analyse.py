@@ -60,6 +60,10 @@ def test_a_posterior_from_another_offices_table(command, csv, about, tmp_path):
         (["--num-samples", "10"], "--num-samples must be at least 100; got 10."),
         (["--threshold", "nan"], "--threshold must be a finite number"),
         (["--typical", "-1"], "--typical must be above 0; got -1.0."),
+        (
+            ["--model", "small_area", "--threshold", "0.05"],
+            "--threshold is a count, not a rate; got",
+        ),
         (["--model", "small_area"], "needs --population COL and --state COL"),
         (
             ["--model", "small_area", "--population", "inhabitants", "--state", "state"],
@@ -72,6 +76,33 @@ def test_bad_input_is_one_line(command, csv, about, tmp_path, options, message):
     status, _, stderr = command("analyse", csv(PUBLISHED), "--about", about, "--out", out, *options)
     assert status == 2 and message in stderr and len(stderr.splitlines()) == 1
     assert not out.exists()
+
+
+@pytest.mark.slow
+def test_small_areas_are_printed_as_rates_by_name(command, csv, tmp_path):
+    """A column called as a site of the model, and an area that can only be 0."""
+    inv = cdp.structural_zeros(cdp.totals(list("xxxxyyyy")), [2])
+    made = cdp.release(
+        [50, 100, 0, 60, 33, 80, 71, 25], inv, view="conditioned", epsilon=0.5, zeros=[2],
+        neighbours=cdp.relocations(inv),
+        names={"county": [f"c{i}" for i in range(8)], "state": list("xxxxyyyy")},
+    )  # fmt: skip
+    path, out = tmp_path / "r.csv", tmp_path / "out"
+    made.save(path, about=False)
+    status, stdout, stderr = command(
+        "analyse", path, "--model", "small_area", "--covariates", csv(PUBLISHED), "--population",
+        "people", "--state", "state", "--threshold", 40, "--num-samples", 100, "--out", out,
+    )  # fmt: skip
+    assert stderr == "" and status in (0, 1)
+    assert "within: sd of the logarithms of the rates among areas of one state" in stdout
+    first = next(line for line in stdout.splitlines() if line.startswith("c0 ")).split()
+    zero = next(line for line in stdout.splitlines() if line.startswith("c2 ")).split()
+    assert 0.02 < float(first[1]) < 0.08 and 30 < float(first[5]) < 70
+    assert zero[1] == "–" and float(zero[5]) == 0
+    summary = pd.read_csv(out / "summary.csv", index_col="quantity")
+    assert {"rate[c0]", "county[c7]", "state[x]", "state[y]", "q[c2]"} <= set(summary.index)
+    assert "rate[c2]" not in summary.index and not any("dim" in c for c in summary)
+    assert summary["probability_above"].notna().sum() == 8
 
 
 def test_a_release_that_does_not_verify_is_not_analysed(command, csv, tmp_path):
