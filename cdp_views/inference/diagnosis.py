@@ -15,6 +15,12 @@ INTERVAL = (0.05, 0.95)  # ends of the 90 % interval
 _USUAL, _MOST = 1.01, 1.02  # R-hat: at most 1 % of quantities above the first, none above the other
 _SHARE = 0.01
 _FEWEST = 8  # draws per chain: two in each half of a half
+_LONGER = "Run longer; if it stays, the posterior has parts that the sampler does not reach."
+# what `observe_max_entropy` calls its latents
+_NECK = (
+    "Where {} are scales of max-entropy noise, chains stand still beside a small one, and more "
+    "draws are no sure cure: see docs/analysing.md."
+)
 _PER_CHAIN = 100  # effective draws that R-hat and ESS need to be believed (Vehtari et al. 2021)
 
 
@@ -134,13 +140,18 @@ def diagnose(tree: xr.DataTree, sites: Sequence[str] | None = None) -> Diagnosis
     elif names:
         rhat, bulk, tail = _measures(columns)
         more = _more(min(bulk.min(), tail.min()), enough, draws)
-        problems += _mixing(rhat, names)
+        scales = [
+            name for name in map(str, tree["posterior"].data_vars) if name.endswith("_scales")
+        ]
+        advice = _NECK.format(scales[0]) if scales else ""
+        problems += _mixing(rhat, names, advice)
         if more:
-            problems.append(
+            few = (
                 f"Too few effective draws for the diagnostics to be believed: "
-                f"{min(bulk.min(), tail.min()):.0f}, where {enough} are needed. About {more} more "
-                "draws per chain should do."
+                f"{min(bulk.min(), tail.min()):.0f}, where {enough} are needed."
             )
+            cure = f"About {more} more draws per chain should do."
+            problems.append(f"{few} {advice or cure}")
     else:
         more = 0
     if diverging:
@@ -223,18 +234,18 @@ def _measures(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.nan_to_num(np.atleast_1d(rhat), nan=np.inf), np.atleast_1d(bulk), np.atleast_1d(tail)
 
 
-def _mixing(rhat: np.ndarray, names: list[str]) -> list[str]:
+def _mixing(rhat: np.ndarray, names: list[str], advice: str) -> list[str]:
     above = int(np.sum(rhat > _USUAL))
     worst = int(rhat.argmax())
     if rhat[worst] > _MOST:
         text = (
             f"The chains do not agree: R-hat of {names[worst]} is {rhat[worst]:.3f}, above {_MOST}."
-            " Run longer; if it stays, the posterior has parts that the sampler does not reach."
+            f" {advice or _LONGER}"
         )
         return [text]
     if above > _SHARE * rhat.size:
         share = f"{above} of {rhat.size} quantities have R-hat above {_USUAL}, more than 1 %."
-        return [f"{share} Run longer."]
+        return [f"{share} {advice or 'Run longer.'}"]
     return []
 
 

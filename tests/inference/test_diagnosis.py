@@ -56,6 +56,9 @@ def test_too_few_draws_and_how_many_more():
     assert found.ess_bulk_least == pytest.approx(4000 / 19, rel=0.35)
     assert 500 < found.more_draws < 2500  # 900 for means; tails mix more slowly
     assert f"About {found.more_draws} more draws" in found.text
+    scaled = diagnose(to_datatree({"q": draws, "q_released_scales": draws}), ["q"]).text
+    assert "more draws are no sure cure: see docs/analysing.md" in scaled
+    assert "more draws per chain should do" not in scaled and "Run longer" not in scaled
     assert "3 draws per chain are too few" in diagnose(to_datatree({"q": draws[:2, -3:]})).text
 
 
