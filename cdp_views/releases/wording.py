@@ -156,7 +156,8 @@ def in_plain_words(metadata: dict[str, Any], determined: list[str], name: str) -
     told = [
         f"Exactly as counted: the totals listed above. No noise was added to them.{follow}",
         (
-            "Noisy: every other cell is its count plus chance. The noise is "
+            f"Noisy: every other cell{but} is its count plus chance. The noise is "
+    but = ", but for those that can only be 0," if "structural_zeros" in metadata else ""
             f"{_VIEWS[metadata['view']]}; its base is {metadata['noise']} noise of scale {size} "
             "counts. It is 0 on average."
         ),

@@ -177,6 +177,7 @@ def test_structural_zeros_are_no_totals_and_no_noisy_cells(make, inv, tmp_path):
     assert "1 of the 8 cells can only be 0" in promise and "cell that they determine" not in promise
     assert "7 counts were published" in words and "2 totals exactly as counted" in words
     assert "leave them out of k and of n" in words and "So are the cells that follow" not in words
+    assert "every other cell, but for those that can only be 0, is its count" in words
     table = made.table.copy()
     table["released"] += np.array([-2.0, 0, 0, 2, 0, 0, 0, 0])  # the total holds
     with pytest.raises(ValueError, match=r'"released" is not 0 in row 4 \(d\), which can only be'):
