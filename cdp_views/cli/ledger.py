@@ -68,6 +68,20 @@ def show(file: Annotated[Path, typer.Argument(metavar="FILE", help="A ledger.")]
         )
     if 0 < (entries["noise"] == "normal").sum() < len(entries):
         print("Normal and other noise are mixed: their sizes must be decided beforehand.")
+    for sentence in ledger.loose_ends:
+        print(sentence)
+
+
+@app.command(epilog='Example: cdp-views ledger also-counts counties.ledger "households"')
+def also_counts(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A ledger.")],
+    counted: Annotated[str, typer.Argument(metavar="WORDS", help="As --counted says it.")],
+) -> None:
+    """Say that these words mean another thing than all that was counted: neither is compared."""
+    from cdp_views.releases import Ledger
+
+    Ledger(file).also_counts(counted)
+    print(f'{file}: "{counted}" is another thing than what was counted before')
 
 
 def _table(entries: "pd.DataFrame") -> str:
@@ -75,10 +89,11 @@ def _table(entries: "pd.DataFrame") -> str:
     rows = [("release", "when (UTC)", "counted", "view", "noise", "scale", "epsilon", "delta", "")]
     for row in entries.to_dict("records"):
         least, most = row["smallest_scale"], row["largest_scale"]
-        totals = f"{row['added_totals']} new totals" if row["added_totals"] else "no new totals"
+        totals = _totals(row["added_totals"], "new") if row["added_totals"] else "no new totals"
         saved = row["state"] == "complete"
         if row["corrected"]:
-            totals += f", {row['corrected']} corrected"
+            changed = f"{_totals(row['corrected'], 'changed')} of release {row['supersedes']}"
+            totals = f"{totals}, {changed}" if row["added_totals"] else changed
         rows.append(
             (
                 str(row["release"]),
@@ -97,3 +112,7 @@ def _table(entries: "pd.DataFrame") -> str:
         "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     )
+
+
+def _totals(count: int, kind: str) -> str:
+    return f"{count} {kind} total{'' if count == 1 else 's'}"

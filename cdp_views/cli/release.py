@@ -94,6 +94,7 @@ def run(request: Request) -> None:
         )
 
     # The heavy imports come after all that a look at the table can refuse.
+    import pandas as pd
     from rich.console import Console
 
     from cdp_views.cli.progress import progress
@@ -116,7 +117,11 @@ def run(request: Request) -> None:
             spoken.append(sentence)
             say(sentence)
 
-        ledger = None if request.ledger is None else Ledger(request.ledger, announce=announce)
+        ledger = (
+            None
+            if request.ledger is None
+            else Ledger(request.ledger, announce=announce, output=request.out)
+        )
         check_target(request.out, reservations=() if ledger is None else ledger.unfinished)
         check_mechanism(request.view, noise)
         pure, delta = NOISES[noise].pure, request.delta
@@ -161,7 +166,7 @@ def run(request: Request) -> None:
                     records=request.records,
                 )
             made = release(
-                counts,
+                pd.Series(counts, name=" and ".join(request.counts)),
                 invariant,
                 view=request.view,  # pyright: ignore[reportArgumentType]
                 noise=noise,  # pyright: ignore[reportArgumentType]

@@ -85,7 +85,7 @@ def describe(
             "added_totals": reservation.added_totals,
             "epsilon_together": reservation.spent.epsilon,
             "delta_together": reservation.spent.delta,
-        } | ({"corrected_totals": reservation.corrected} if reservation.corrected else {})
+        } | reservation.correction
     return stated | {"digest": {"sha256": digest(table), "metadata": digest_of_metadata(stated)}}
 
 

@@ -145,7 +145,8 @@ def release(
         raise TypeError(
             f"`invariant` must come from cdp.totals or cdp.linear; got {type(invariant).__name__}."
         )
-    counted = unit_of_count(counted, counts)
+    source = unit_of_count(None, counts)
+    counted = source if counted is None else unit_of_count(counted)
     counts = as_counts(counts, invariant.n)
     if corrected and ledger is None:
         raise ValueError("`corrected` needs `ledger`, which knows what was published before.")
@@ -229,7 +230,9 @@ def release(
                 cost,
                 lambda secret: secret.digest(counts, request),
                 request,
-                exact=Exact.of(counts, invariant, counted=counted, corrected=corrected),
+                exact=Exact.of(
+                    counts, invariant, counted=counted, corrected=corrected, source=source
+                ),
             )
             scale = reservation.scale  # of another process, if it began the same release first
     secret = replace(fresh_secret() if secret is None else secret, bits=bits)
@@ -329,7 +332,7 @@ def _resumed(
     """The unfinished release of this request on these very counts, if there is one."""
     if ledger is None:
         return None, None
-    waiting = ledger.open(request)
+    waiting = ledger.unfinished_of(request)
     for reservation in waiting:
         secret, bound = reservation.read()
         if hmac.compare_digest(secret.digest(counts, request), bound):

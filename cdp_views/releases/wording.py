@@ -99,12 +99,16 @@ def with_others(reservation: Reservation) -> str:
     if added:
         text += (
             f" This one adds {added} exact total{'s' if added != 1 else ''} to those before, which "
-            "narrows what the earlier releases protect as well."
+            "the guarantee of all is relative to: what the earlier releases protect may be less."
         )
     if reservation.corrected:
+        one = reservation.corrected == 1
+        number, day = reservation.supersedes or (0, "")
+        which = f"release {number} (of {day})" if number else "one of them"
         text += (
-            f" Since then {reservation.corrected} exact totals of one of them were changed: by how "
-            "much is public to the last unit, and no noise covers it."
+            f" Since then {reservation.corrected} exact total{'' if one else 's'} of {which} "
+            f"{'was' if one else 'were'} changed: by how much is public to the last unit, and no "
+            "noise covers it. This release supersedes that one."
         )
     return text
 
@@ -153,11 +157,11 @@ def in_plain_words(metadata: dict[str, Any], determined: list[str], name: str) -
     scale = np.asarray(metadata["scale"], dtype=np.float64)
     size = f"{scale:,.4g}" if scale.ndim == 0 else f"{scale.min():,.4g} to {scale.max():,.4g}"
     follow = f" So are the cells that follow from them: {_some(determined)}." if determined else ""
+    but = ", but for those that can only be 0," if "structural_zeros" in metadata else ""
     told = [
         f"Exactly as counted: the totals listed above. No noise was added to them.{follow}",
         (
             f"Noisy: every other cell{but} is its count plus chance. The noise is "
-    but = ", but for those that can only be 0," if "structural_zeros" in metadata else ""
             f"{_VIEWS[metadata['view']]}; its base is {metadata['noise']} noise of scale {size} "
             "counts. It is 0 on average."
         ),

@@ -27,7 +27,7 @@ def test_a_ledger_is_spent_shown_and_exhausted(command, csv, tmp_path, ledger):
     said = " ".join(stdout.split())
     assert (status, stderr) == (0, "")
     # the cost is said before what was done
-    assert said.startswith("Release 1 of this table costs epsilon 0.75, delta 0: a new release")
+    assert said.startswith("Release 1 of this table costs epsilon 0.75, delta 0. Afterwards")
     assert said.index("Afterwards epsilon 0.25") < said.index("Released 8 cells")
     status, stdout, _ = command("ledger", "show", ledger)
     assert status == 0 and "complete" in stdout and "discrete-laplace" in stdout
@@ -60,10 +60,36 @@ def test_what_was_cut_short_is_resumed(command, csv, tmp_path, ledger, monkeypat
     assert status == 2 and "the disk is full" in stderr
     assert "reserved" in command("ledger", "show", ledger)[1]
     monkeypatch.setattr(files, "place_new", place)
+    # another epsilon to the same file would pay again: said, and nothing spent
+    changed = [x if x != "0.75" else "0.1" for x in given]
+    status, stdout, stderr = command(*changed)
+    assert status == 2 and stdout == "" and "repeat its command to finish it" in stderr
+    status, stdout, _ = command(*changed[:-1], tmp_path / "s.csv")
+    assert status == 0 and "Release 1 (epsilon 0.75, conditioned view" in " ".join(stdout.split())
+    shown = command("ledger", "show", ledger)[1]
+    assert "or delete `" in shown and f"to {tmp_path / 'r.csv'}" in shown
     status, stdout, _ = command(*given)
     assert status == 0 and "Resumes a release that was cut short: the same noise" in stdout
     assert command("verify", tmp_path / "r.csv")[0] == 0
-    assert len(cdp.Ledger(ledger).entries) == 1
+    assert len(cdp.Ledger(ledger).entries) == 2 and cdp.Ledger(ledger).loose_ends == []
+
+
+def test_other_columns_of_the_table_are_not_called_another_table(command, csv, tmp_path, ledger):
+    lines = TABLE.split()
+    table = csv(
+        "\n".join([f"{lines[0]},more", *(f"{line},{i}" for i, line in enumerate(lines[1:]))])
+    )
+    given = [*GIVEN, *PURE, "--ledger", ledger, "--out", tmp_path]
+    both = ["--count", "more", "--contribution", "disjoint", "--epsilon", "0.6"]
+    assert command("release", table, *given[:-1], tmp_path / "r.csv", *both)[0] == 0
+    for epsilon, words in (
+        ("0.1", "other count columns together (count and more): of 16"),
+        ("0.9", "has epsilon 0.4 left of epsilon 1"),
+    ):
+        status, _, stderr = command(
+            "release", table, *given[:-1], tmp_path / "s.csv", "--epsilon", epsilon
+        )
+        assert status == 2 and words in stderr and stderr.count("\n") == 1
 
 
 def test_a_corrected_figure_is_said_and_what_was_counted_too(command, csv, tmp_path, ledger):
@@ -75,12 +101,18 @@ def test_a_corrected_figure_is_said_and_what_was_counted_too(command, csv, tmp_p
     assert "1 of the 2 exact totals that release 1 published" in stderr and "--corrected" in stderr
     status, stdout, _ = command("release", corrected, *given, tmp_path / "s.csv", "--corrected")
     said = " ".join(stdout.split())
-    assert status == 0 and "exact totals published before differ by these counts" in said
+    assert status == 0 and "It supersedes release 1: 1 of the exact totals" in said
+    assert "no new" not in command("ledger", "show", ledger)[1].split("changed")[1]
+    assert "1 changed total of release 1" in command("ledger", "show", ledger)[1]
     assert "no noise covers it" in said[said.index("Released") :]
     assert "s.csv: counts of count, " in command("verify", tmp_path / "s.csv")[1]
     # something else, in words that a page must not take for its own
     other = [*given, tmp_path / "t.csv", "--counted", "cats <i>"]
-    assert command("release", csv(TABLE.replace("31", "7"), "cats.csv"), *other)[0] == 0
+    cats = csv(TABLE.replace("31", "7"), "cats.csv")
+    status, _, stderr = command("release", cats, *other)
+    assert status == 2 and 'Is "cats <i>" the same thing?' in stderr and stderr.count("\n") == 1
+    assert command("ledger", "also-counts", ledger, "cats <i>")[0] == 0
+    assert command("release", cats, *other)[0] == 0
     page = (tmp_path / "t.csv.about.html").read_text()
     assert "cats &lt;i&gt;" in page and "cats <i>" not in page
     shown = command("ledger", "show", ledger)[1]

@@ -21,7 +21,7 @@ from .test_parts import make as release
 WHOLE = {"noise": "discrete-laplace", "delta": 0.0, "epsilon": 0.1}
 MOVED = COUNTS + np.array([1, -1, 0, 0, 0, 0, 0, 0])  # within a group
 ADDED = COUNTS + np.array([1, 0, 0, 0, 0, 0, 0, 0])
-REFUSED = r"1 of the 2 exact totals that release 1 published are others by these counts.*--correct"
+REFUSED = r"1 of the 2 exact totals that release 1 published differs by these counts.*--correct"
 
 
 @pytest.fixture
@@ -48,31 +48,58 @@ def test_totals_that_changed_stop_a_release_until_that_is_said(make, ledger):
     said = []
     speaking = cdp.Ledger(ledger.path, announce=said.append)
     made = make(ADDED, **WHOLE, ledger=speaking, corrected=True, counted="persons")
-    assert "1 of the exact totals published before differ by these counts" in said[0]
+    assert "It supersedes release 2: 1 of the exact totals published before differs by" in said[0]
     assert (
         made.metadata["ledger"]["corrected_totals"] == 1 and made.metadata["counted"] == "persons"
     )
-    assert "Since then 1 exact totals of one of them were changed" in made.metadata["guarantee"]
+    day = made.metadata["ledger"]["supersedes"]["reserved"]
+    assert f"1 exact total of release 2 (of {day}) was changed" in made.metadata["guarantee"]
     assert ledger.entries["corrected"].tolist() == [0, 0, 1]
     assert ledger.entries["counted"].tolist() == ["persons", "", "persons"]
     again = make(ADDED, **WHOLE, ledger=ledger, counted="persons")  # resumes: said once is enough
     assert again.metadata == made.metadata and len(ledger.entries) == 3
     # what was said once is known: the same totals again show nothing new, the old ones would
     make(ADDED, **(WHOLE | {"epsilon": 0.2}), ledger=ledger)
-    with pytest.raises(ValueError, match="release 4 is about to publish are others"):
+    with pytest.raises(ValueError, match="release 4 is about to publish differs"):
         make(**(WHOLE | {"epsilon": 0.2}), ledger=ledger, counted="persons")
     with pytest.raises(ValueError, match="release 4 is about to publish"):  # other groups do
         make(ADDED[::-1], **WHOLE, ledger=ledger, invariant=coarse)
 
 
 def test_other_things_are_counted_beside_these(make, ledger):
-    make(COUNTS * 2, **WHOLE, ledger=ledger, counted="households")
+    ledger.also_counts("households")
+    made = make(COUNTS * 2, **WHOLE, ledger=ledger, counted="households")
+    assert made.metadata["ledger"]["added_totals"] == 2  # not published before
+    said = []
+    speaking = cdp.Ledger(ledger.path, announce=said.append)
+    speaking.also_counts("dogs")  # of persons and households no column is known
     series = pd.Series(COUNTS * 3, name="dogs")
-    assert make(series, **WHOLE, ledger=ledger).metadata["counted"] == "dogs"
+    assert make(series, **WHOLE, ledger=speaking).metadata["counted"] == "dogs"
+    assert 'compared with none of "persons", "households"' in said[0]
     with pytest.raises(ValueError, match="where something else was counted, say what"):
         make(COUNTS * 2, **WHOLE, ledger=ledger)
     with pytest.raises(ValueError, match="`corrected` needs `ledger`"):
         make(**WHOLE, corrected=True)
+
+
+def test_other_words_for_one_column_do_not_switch_the_comparison_off(make, tmp_path):
+    ledger = cdp.Ledger.create(tmp_path / "b.ledger", epsilon=1.0)
+    employed, changed = (pd.Series(own, name="employed") for own in (COUNTS, ADDED))
+    make(employed, **WHOLE, ledger=ledger).save(tmp_path / "r.csv")
+    for given in ({}, {"corrected": True}):  # the words must be settled first
+        with pytest.raises(ValueError, match=r'holds totals of "employed", .*the same thing') as e:
+            make(changed, **WHOLE, ledger=ledger, counted="employed people", **given)
+        assert "also-counts" in str(e.value) and "593" not in str(e.value)
+    # the same totals tell nothing new, whatever they are called; the next change is seen
+    make(employed, **WHOLE, ledger=ledger, counted="people").save(tmp_path / "s.csv")
+    with pytest.raises(ValueError, match="release 2 published differs"):
+        make(changed, **WHOLE, ledger=ledger, counted="people")
+    # another column needs no word
+    other = make(pd.Series(COUNTS * 2, name="unemployed"), **WHOLE, ledger=ledger)
+    assert ledger.entries["added_totals"].tolist() == [2, 0, 2] and other.metadata["counted"]
+    ledger.also_counts("employed people")
+    make(changed, **WHOLE, ledger=ledger, counted="employed people")
+    assert len(ledger.entries) == 4
 
 
 def test_an_unfinished_release_is_compared_too_and_tells_nobody(make, tmp_path):
@@ -83,7 +110,7 @@ def test_an_unfinished_release_is_compared_too_and_tells_nobody(make, tmp_path):
     assert keyed != open_  # what could be guessed from
     with (
         pytest.warns(UserWarning, match="made from other counts"),
-        pytest.raises(ValueError, match="release 1 is about to publish are others"),
+        pytest.raises(ValueError, match="release 1 is about to publish differs"),
     ):
         make(ADDED, **WHOLE, ledger=ledger)
     first.save(tmp_path / "r.csv")
@@ -115,16 +142,35 @@ def test_totals_are_those_that_the_ledger_adds_up(inv):
 
 def test_a_ledger_of_version_1_is_brought_up_to_date(make, ledger, tmp_path):
     with closing(sqlite3.connect(ledger.path)) as database:
-        for name in ("counted", "totals", "corrected"):
+        for name in ("counted", "totals", "corrected", "source", "output", "supersedes"):
             database.execute(f"ALTER TABLE releases DROP COLUMN {name}")
+        database.execute("DROP TABLE apart")
         database.execute("PRAGMA user_version = 1")
     said = []
     old = cdp.Ledger(ledger.path, announce=said.append)
     assert old.spent.epsilon == 0.1 and old.entries["state"].tolist() == ["complete"]
     make(ADDED, **WHOLE, ledger=old).save(tmp_path / "s.csv")  # nothing is known of the first
     assert "An exact total that was corrected shows by how much" in said[0]
-    with pytest.raises(ValueError, match="that release 2 published are others"):
+    with pytest.raises(ValueError, match="that release 2 published differs"):
         make(COUNTS, **WHOLE, ledger=old)
+
+
+def test_a_ledger_of_version_2_keeps_its_words_apart(make, ledger):
+    ledger.also_counts("dogs")
+    make(COUNTS * 2, **WHOLE, ledger=ledger, counted="dogs")
+    with closing(sqlite3.connect(ledger.path)) as database:
+        for name in ("source", "output", "supersedes"):
+            database.execute(f"ALTER TABLE releases DROP COLUMN {name}")
+        database.execute("DROP TABLE apart")
+        database.execute("PRAGMA user_version = 2")
+    old = cdp.Ledger(ledger.path)
+    make(COUNTS, **WHOLE, ledger=old, counted="persons")
+    with pytest.raises(
+        ValueError, match="2 of the 2 exact totals that release 2 is about to publish differ"
+    ):
+        make(COUNTS * 3, **(WHOLE | {"epsilon": 0.2}), ledger=old, counted="dogs")
+    with pytest.raises(ValueError, match=r'holds totals of .*"cats" the same thing'):
+        make(COUNTS * 4, **WHOLE, ledger=old, counted="cats")
 
 
 def test_what_was_counted_is_a_line_of_text(make):
@@ -144,7 +190,7 @@ def test_totals_of_parts_are_compared_however_they_are_dealt(tmp_path):
     across = frame.copy()  # between two counties: the sum of all is as it was
     across.loc[[0, 40], "many"] += [5, -5]
     source = lay(tmp_path / "across", across, CUTS)
-    with pytest.raises(ValueError, match="exact totals that release 2 published are others"):
+    with pytest.raises(ValueError, match="exact totals that release 2 published differ"):
         release(source, tmp_path / "three", ledger=ledger)
     made = release(source, tmp_path / "three", ledger=ledger, corrected=True)
     assert made.metadata["ledger"]["corrected_totals"] == 1 and len(ledger.entries) == 3

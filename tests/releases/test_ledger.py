@@ -245,7 +245,7 @@ def test_what_is_no_ledger_of_this_version(ledger, tmp_path):
     with closing(sqlite3.connect(ledger.path)) as database:
         database.execute("PRAGMA user_version = 7")
     with pytest.raises(
-        ValueError, match=r"is a ledger of version 7; cdp_views \S+ reads .* to 2\."
+        ValueError, match=r"is a ledger of version 7; cdp_views \S+ reads .* to 3\."
     ):
         cdp.Ledger(ledger.path)
     for bad in ({"epsilon": 0}, {"epsilon": 1, "delta": 1}, {"epsilon": np.nan}):

@@ -165,14 +165,15 @@ def together(before: list[dict[str, Any]], cost: Cost, ledger: Path) -> int:
         return 0
     if any(design["kind"] == _PARTS for design in (*known, new)):
         raise _checks.UnsupportedError(
-            f"`{ledger}` holds releases with other exact totals than those of this one, and of a "
-            "partitioned table it is not known what they give away together. Keep the same totals "
-            "and columns for every release of it."
+            f"`{ledger}` holds releases with other exact totals, or other structural zeros, than "
+            "those of this one, and of a partitioned table it is not known what they give away "
+            "together. Keep the same totals, columns and zeros for every release of it."
         )
     if not isinstance(cost.neighbours, Relocations | Differences):
         raise _checks.UnsupportedError(
-            f"`{ledger}` holds releases with other exact totals, relative to which "
-            f'"{cost.unit}" is not known. Keep the same totals, or state cdp.differences(V).'
+            f"`{ledger}` holds releases with other exact totals, or other structural zeros, "
+            f'relative to which "{cost.unit}" is not known. Keep the same totals and zeros, or '
+            "state cdp.differences(V)."
         )
     joint = reduce(lambda a, b: a & b, map(geometry.from_json, known))
     if new in known:

@@ -28,23 +28,46 @@ class Exact(NamedTuple):
         values: a design's invariant, as a ledger keeps it ↦ its totals of these counts, as bytes.
         own: the totals that this release publishes, as bytes.
         corrected: whether they may differ from those published before.
+        source: the name of the count column; None where it is not known.
     """
 
     counted: str | None
     values: Callable[[dict[str, Any]], list[bytes]]
     own: list[bytes]
     corrected: bool
+    source: str | None = None
 
     @classmethod
     def of(
-        cls, counts: np.ndarray, invariant: Invariant, *, counted: str | None, corrected: bool
+        cls,
+        counts: np.ndarray,
+        invariant: Invariant,
+        *,
+        counted: str | None,
+        corrected: bool,
+        source: str | None = None,
     ) -> "Exact":
         """Those of counts (n,)."""
 
         def values(stored: dict[str, Any]) -> list[bytes]:
             return as_bytes(totals_of(geometry.from_json(stored), counts))
 
-        return cls(counted, values, as_bytes(totals_of(invariant, counts)), corrected)
+        return cls(counted, values, as_bytes(totals_of(invariant, counts)), corrected, source)
+
+
+@final
+class Compared(NamedTuple):
+    """What the exact totals of a release are to those published before.
+
+    Args:
+        corrected: how many of an earlier release are others now.
+        supersedes: the number of that release.
+        beside: where nothing was compared, the words of what was counted before.
+    """
+
+    corrected: int = 0
+    supersedes: int | None = None
+    beside: tuple[str, ...] = ()
 
 
 def as_bytes(totals: Any) -> list[bytes]:
@@ -73,18 +96,32 @@ def distinct(designs: Iterable[dict[str, Any]], exact: Exact) -> dict[str, list[
     return {text: exact.values(kind) for text, kind in kinds.items()}
 
 
+@final
+class _Earlier(NamedTuple):
+    """A line of the ledger, beside the totals that these counts have."""
+
+    number: int
+    counted: str | None
+    doubtful: bool
+    changed: int
+    totals: int
+    published: bool
+
+
 def refuse_changed(
     database: sqlite3.Connection,
     ledger: Path,
     exact: Exact,
     own: dict[str, Any],
     seen: dict[str, list[bytes]],
-) -> int:
+) -> Compared:
     """How many totals of earlier releases differ for these counts; refused unless that is said.
 
     The newest release of each kind of totals counts. Where that of its own kind has the same ones,
     a release shows nothing new. Else all are compared, whether finer or coarser: where they
-    differ, the counts were changed, and exact totals show by how much.
+    differ, the counts were changed, and exact totals show by how much. Nothing is compared across
+    different count columns, or across words that are known to mean different things; one column
+    under other words (or a column of no name) may be the same thing, so it is asked which it is.
 
     Args:
         database: of the ledger, in a transaction.
@@ -94,41 +131,71 @@ def refuse_changed(
         seen: what `distinct` found.
 
     Raises:
-        ValueError: some differ, and `exact.corrected` does not say so.
+        ValueError: some differ, and `exact.corrected` does not say so, or it is not clear whether
+            the same thing was counted.
     """
     rows = database.execute(
-        "SELECT number, reservation, completed, counted, design, totals FROM releases "
-        "WHERE totals IS NOT NULL ORDER BY number"
+        "SELECT number, reservation, completed, counted, source, design, totals FROM releases "
+        "ORDER BY number"
     ).fetchall()
-    newest: dict[str, tuple[int, int, int, bool]] = {}
-    for number, name, completed, counted, design, totals in rows:
-        if exact.counted is not None and counted is not None and counted != exact.counted:
-            continue
+    apart = set(database.execute("SELECT one, other FROM apart"))
+    newest: dict[str, _Earlier] = {}
+    beside: dict[str, None] = {}
+    comparable = False
+    for number, name, completed, counted, source, design, totals in rows:
         key = b""
         if completed is None:
             reserved = Reservation.named(ledger, name)
             if not reserved.has_secret:
                 continue  # given up: it was not saved, and cannot be
             key = reserved.read()[0].root
+        doubtful = None not in (exact.counted, counted) and counted != exact.counted
+        if doubtful and (
+            (None not in (exact.source, source) and source != exact.source)
+            or tuple(sorted((exact.counted or "", counted))) in apart
+        ):
+            beside[counted] = None
+            continue
+        comparable = True
+        if totals is None:
+            continue
         kind = json.dumps(json.loads(design)["invariant"])
         now, then = json.loads(hashes(seen[kind], key)), json.loads(totals)
         changed = sum(a != b for a, b in zip(now, then, strict=True))
-        newest[kind] = number, changed, len(then), completed is not None
-    mine = newest.get(json.dumps(own))
-    found = [one for one in newest.values() if one[1]]
-    if not found or (mine is not None and mine[1] == 0):
-        return 0
-    if not exact.corrected:
-        number, changed, of, completed = mine or found[0]
-        done = "published" if completed else "is about to publish"
-        which = f"{changed} of the {of}" if of > 1 else "some of the"  # of parts: all as one
-        raise ValueError(
-            f"`{ledger}`: {which} exact totals that release {number} {done} are "
-            "others by these counts, and the change would be public to the last unit: no noise "
-            "covers it. Where a figure was corrected, say so (corrected=True, --corrected); where "
-            "something else was counted, say what (counted=, --counted). Nothing was spent."
+        newest[kind] = _Earlier(
+            number, counted, doubtful, changed, len(then), completed is not None
         )
-    return max(changed for _, changed, _, _ in found)
+    if not comparable:
+        return Compared(beside=tuple(beside))
+    mine = newest.get(json.dumps(own))
+    found = [one for one in newest.values() if one.changed]
+    if not found or (mine is not None and mine.changed == 0):
+        return Compared()
+    first = mine or next((one for one in found if one.doubtful), found[0])
+    if first.doubtful:
+        raise ValueError(
+            f'`{ledger}` holds totals of "{first.counted}", and {_differing(first)}. Is '
+            f'"{exact.counted}" the same thing? Then use that word (counted=, --counted). If it is '
+            f"another thing, say so: `ledger.also_counts({exact.counted!r})`, or cdp-views ledger "
+            f'also-counts {ledger} "{exact.counted}". Nothing was spent.'
+        )
+    if not exact.corrected:
+        raise ValueError(
+            f"`{ledger}`: {_differing(first)}, and the change would be public to the last unit: no "
+            "noise covers it. Where a figure was corrected, say so (corrected=True, --corrected); "
+            "where something else was counted, say what (counted=, --counted). Nothing was spent."
+        )
+    return Compared(max(one.changed for one in found), max(one.number for one in found))
+
+
+def _differing(one: _Earlier) -> str:
+    if one.totals > 1:
+        which = f"{one.changed} of the {one.totals} exact totals"
+        verb = "differs" if one.changed == 1 else "differ"
+    else:  # of parts all are noted as one
+        which, verb = "some of the exact totals", "differ"
+    done = "published" if one.published else "is about to publish"
+    return f"{which} that release {one.number} {done} {verb} by these counts"
 
 
 def unknown(database: sqlite3.Connection) -> bool:

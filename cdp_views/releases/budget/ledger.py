@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from cdp_views import _checks
-from cdp_views.releases.budget import accounts, ledger_file
-from cdp_views.releases.budget.accounts import Left, Price, Spent
+from cdp_views.releases.budget import accounts, checks, ledger_file, sentences
+from cdp_views.releases.budget.accounts import Left, Spent
 from cdp_views.releases.budget.cost import Cost, together
 from cdp_views.releases.budget.earlier import Exact, distinct, hashes, refuse_changed, unknown
 from cdp_views.releases.budget.ledger_file import reading, writing
@@ -43,6 +43,7 @@ class Ledger:
     Args:
         path: a ledger that `Ledger.create` made.
         announce: called with a sentence before each spending.
+        output: where the next release goes: refused where an unfinished one goes there too.
 
     Raises:
         FileNotFoundError: there is none.
@@ -60,10 +61,15 @@ class Ledger:
     """
 
     def __init__(
-        self, path: str | PathLike[str], *, announce: Callable[[str], None] | None = None
+        self,
+        path: str | PathLike[str],
+        *,
+        announce: Callable[[str], None] | None = None,
+        output: str | PathLike[str] | None = None,
     ) -> None:
         self.path = Path(path)
         self._announce = announce
+        self._output = None if output is None else Path(output)
         ledger_file.bring_up_to_date(self.path)
         with reading(self.path) as database:
             self.epsilon, self.delta = database.execute(
@@ -95,7 +101,7 @@ class Ledger:
         with reading(self.path) as database:
             rows = database.execute(
                 "SELECT number, reserved, completed, counted, corrected, epsilon, delta, "
-                "added_totals, design FROM releases ORDER BY number"
+                "added_totals, supersedes, design FROM releases ORDER BY number"
             ).fetchall()
         told = [json.loads(row[-1]) for row in rows]
         scales = [np.asarray(design["scale"], np.float64) for design in told]
@@ -112,6 +118,7 @@ class Ledger:
                 "delta": [row[6] for row in rows],
                 "added_totals": [row[7] for row in rows],
                 "corrected": [row[4] for row in rows],
+                "supersedes": [row[8] or 0 for row in rows],
                 "counted": [row[3] or "" for row in rows],
             }
         )
@@ -120,13 +127,13 @@ class Ledger:
     def spent(self) -> Spent:
         """(ε, δ) of all releases together, at the budget's δ where Normal noise needs one."""
         with reading(self.path) as database:
-            return accounts.spent(_prices(database), self.delta)
+            return accounts.spent(checks.prices_in(database), self.delta)
 
     @property
     def remaining(self) -> Left:
         """What a further release may cost; of Normal noise alone it may cost more."""
         with reading(self.path) as database:
-            return accounts.left(_prices(database), self.epsilon, self.delta)
+            return accounts.left(checks.prices_in(database), self.epsilon, self.delta)
 
     @property
     def unfinished(self) -> list[str]:
@@ -135,18 +142,40 @@ class Ledger:
             rows = database.execute("SELECT reservation FROM releases WHERE completed IS NULL")
             return [name for (name,) in rows]
 
-    def open(self, request: str) -> list[Reservation]:
+    @property
+    def loose_ends(self) -> list[str]:
+        """Of each release that is paid for and not saved, how to finish it or to give it up."""
+        with reading(self.path) as database:
+            found = checks.unfinished_in(database, self.path.absolute())
+            return [sentence for *_, sentence in found]
+
+    def also_counts(self, counted: str) -> None:
+        """Say that these words mean another thing than all words so far: neither is compared.
+
+        Needed only where a release asks: count columns of different names are different things.
+
+        Args:
+            counted: the words, such as "households".
+        """
+        with writing(self.path) as database:
+            for (other,) in database.execute(
+                "SELECT DISTINCT counted FROM releases WHERE counted != ?", (counted,)
+            ).fetchall():
+                pair = sorted((counted, other))
+                database.execute("INSERT OR IGNORE INTO apart VALUES (?, ?)", pair)
+
+    def unfinished_of(self, request: str) -> list[Reservation]:
         """Reservations of this request that are not complete, each with its secret still there."""
         with reading(self.path) as database:
             return self._open(database, request)
 
     def _open(self, database: sqlite3.Connection, request: str) -> list[Reservation]:
         rows = database.execute(
-            "SELECT number, reservation, design, added_totals, corrected FROM releases "
+            "SELECT number, reservation, design, added_totals, corrected, supersedes FROM releases "
             "WHERE request = ? AND completed IS NULL ORDER BY number",
             (request,),
         ).fetchall()
-        prices = _prices(database)
+        prices = checks.prices_in(database)
         found = [
             Reservation(
                 self.path.absolute(),
@@ -156,8 +185,9 @@ class Ledger:
                 added,
                 accounts.spent(prices[:number], self.delta),
                 corrected,
+                _dated(database, supersedes),
             )
-            for number, name, design, added, corrected in rows
+            for number, name, design, added, corrected, supersedes in rows
         ]
         return [one for one in found if one.has_secret]
 
@@ -169,6 +199,7 @@ class Ledger:
         *,
         exact: Exact,
         ready: Callable[[], None] | None = None,
+        output: Path | None = None,
     ) -> tuple[Reservation, Secret]:
         """Write down what a release costs, and give it a secret; refuse what exceeds the budget.
 
@@ -182,15 +213,18 @@ class Ledger:
             request: what was asked for; the same request on the same counts resumes.
             exact: its exact totals.
             ready: called last, while nobody else can spend; may refuse.
+            output: where the release goes; left out, what the ledger was opened for.
 
         Raises:
             ValueError: the budget does not suffice (says what is left), another table, another
                 unit of privacy, totals under which no record could move unseen, or totals that
-                differ from those published before.
+                differ from those published before, or an unfinished release that goes to
+                the same place.
         """
+        output = self._output if output is None else output
         while True:
             with reading(self.path) as database:
-                self._check_table(database, cost)
+                checks.refuse_table(database, self.path, cost)
                 before = _designs(database)
             added = together(before, cost, self.path)
             seen = distinct(before, exact)
@@ -206,31 +240,52 @@ class Ledger:
                     kept, bound = other.read()
                     if hmac.compare_digest(bind(kept), bound):
                         return other, kept
-                self._check_table(database, cost)
-                self._check_unit(database, cost)
-                prices = [*_prices(database), cost.price]
-                self._check_budget(prices, cost)
-                corrected = refuse_changed(
+                checks.refuse_table(database, self.path, cost)
+                checks.refuse_unit(database, self.path, cost)
+                place = self.path.absolute()
+                loose = checks.loose_ends(database, place, request, output)
+                prices = checks.refuse_budget(database, self.path, cost.price)
+                compared = refuse_changed(
                     database, self.path.absolute(), exact, cost.design["invariant"], seen
                 )
+                added = cost.totals if compared.beside else added
                 if ready is not None:
                     ready()
                 if self._announce is not None:
-                    told = _of_totals(corrected, unknown(database))
-                    self._announce(self._sentence(prices, cost, added, told))
+                    told = sentences.of_spending(
+                        own.number,
+                        cost.price,
+                        accounts.left(prices, self.epsilon, self.delta),
+                        self.delta,
+                        added=added,
+                        counted=exact.counted,
+                        compared=compared,
+                        unknown=unknown(database),
+                    )
+                    self._announce(" ".join([told, *loose]))
                 # The secret first: a reservation without one could not repeat its noise.
                 own.keep(secret, bind(secret))
                 try:
                     self._insert(database, own, cost, request, added)
                     database.execute(
-                        "UPDATE releases SET counted = ?, totals = ?, corrected = ? "
-                        "WHERE reservation = ?",
-                        (exact.counted, hashes(exact.own, secret.root), corrected, own.name),
+                        "UPDATE releases SET counted = ?, totals = ?, corrected = ?, "
+                        "supersedes = ?, source = ?, output = ? WHERE reservation = ?",
+                        (
+                            exact.counted,
+                            hashes(exact.own, secret.root),
+                            compared.corrected,
+                            compared.supersedes,
+                            exact.source,
+                            None if output is None else str(output.absolute()),
+                            own.name,
+                        ),
                     )
                 except BaseException:
                     own.destroy()
                     raise
-            return own.known(accounts.spent(prices, self.delta), corrected), secret
+                dated = _dated(database, compared.supersedes)
+            whole = accounts.spent(prices, self.delta)
+            return own.known(whole, added, compared.corrected, dated), secret
 
     def complete(self, reservation: Reservation, totals: Iterable[bytes] | None) -> None:
         """The output is in its place, so its exact totals are public: note it, destroy the secret.
@@ -272,52 +327,6 @@ class Ledger:
             ),
         )
 
-    def _check_table(self, database: sqlite3.Connection, cost: Cost) -> None:
-        rows = database.execute("SELECT name, cells, sha256 FROM columns").fetchall()
-        known = {name: (cells, seen) for name, cells, seen in rows}
-        shared = [name for name in cost.columns if name in known]
-        other = [name for name in shared if known[name] != (cost.cells, cost.columns[name])]
-        if other:
-            raise ValueError(
-                f"`{self.path}` is the ledger of another table: its cells have other labels in "
-                f'"{other[0]}". Name the ledger of this table, or create one.'
-            )
-        if known and not shared:
-            columns = ", ".join(f'"{name}"' for name in known)
-            raise ValueError(
-                f"`{self.path}` knows its table by the labels in {columns}, and this release has "
-                "none of these. Publish one of them as a name of the cells."
-            )
-
-    def _check_unit(self, database: sqlite3.Connection, cost: Cost) -> None:
-        row = database.execute("SELECT unit, unit_key FROM releases LIMIT 1").fetchone()
-        if row is not None and row[1] != cost.unit_key:
-            raise ValueError(
-                f'`{self.path}` counts budget for the unit "{row[0]}", and this release protects '
-                f'"{cost.unit}". Costs add up for one unit of privacy only.'
-            )
-
-    def _check_budget(self, prices: list[Price], cost: Cost) -> None:
-        if accounts.fits(prices, self.epsilon, self.delta):
-            return
-        rest = accounts.left(prices[:-1], self.epsilon, self.delta)
-        raise ValueError(
-            f"`{self.path}` has {_amount(rest, self.delta)} left of epsilon {self.epsilon:g}, "
-            f"delta {self.delta:g}; this release costs epsilon {cost.price.epsilon:g}, delta "
-            f"{cost.price.delta:g}. Nothing was spent. {accounts.way_out(rest, cost.price)}"
-        )
-
-    def _sentence(self, prices: list[Price], cost: Cost, added: int, told: str) -> str:
-        rest = accounts.left(prices, self.epsilon, self.delta)
-        later = added and len(prices) > 1
-        adds = f" It adds {_totals(added)} to those published before." if later else ""
-        own = f"epsilon {cost.price.epsilon:g}, delta {cost.price.delta:g}"
-        return (
-            f"Release {len(prices)} of this table costs {own}: a new release with its own cost, "
-            f"also where it corrects a figure of an earlier one.{adds}{told} Afterwards "
-            f"{_amount(rest, self.delta)} is left."
-        )
-
     def _clean(self, database: sqlite3.Connection) -> None:
         """Destroy secrets that no unfinished release needs: what a kill may leave behind."""
         needed = {
@@ -338,37 +347,18 @@ class Ledger:
         )
 
 
-def _prices(database: sqlite3.Connection) -> list[Price]:
-    rows = database.execute("SELECT epsilon, delta, mu FROM releases ORDER BY number")
-    return [Price(*row) for row in rows]
-
-
 def _designs(database: sqlite3.Connection) -> list[dict[str, Any]]:
     rows = database.execute("SELECT design FROM releases ORDER BY number")
     return [json.loads(design) for (design,) in rows]
 
 
-def _amount(rest: Left, delta: float) -> str:
-    text = f"epsilon {rest.epsilon:.6g}"
-    if rest.epsilon_normal > rest.epsilon * (1 + 1e-9):
-        text += f", or {rest.epsilon_normal:.6g} if it is normal noise (at delta {delta:g}),"
-    return text
-
-
-def _of_totals(corrected: int, unknown: bool) -> str:
-    """What the exact totals of earlier releases have become, in words."""
-    if corrected:
-        return (
-            f" {corrected} of the exact totals published before differ by these counts: by how "
-            "much is public, and no noise covers it."
-        )
-    if unknown:
-        return " An exact total that was corrected shows by how much: no noise covers it."
-    return ""
-
-
-def _totals(count: int) -> str:
-    return f"{count} exact total{'s' if count != 1 else ''}"
+def _dated(database: sqlite3.Connection, number: int | None) -> tuple[int, str] | None:
+    """The number of a release and its day."""
+    if number is None:
+        return None
+    query = "SELECT reserved FROM releases WHERE number = ?"
+    (reserved,) = database.execute(query, (number,)).fetchone()
+    return number, str(reserved)[:10]
 
 
 def _now() -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cdp_views.releases.places import place_new, sync_folder
 
-VERSION = 2
+VERSION = 3
 LIBRARY = f"cdp_views {import_module('cdp_views').__version__}"
 _APPLICATION = 0x63647076  # "cdpv"
 _PATIENCE = 60  # seconds to wait for another process that is spending
@@ -38,8 +38,18 @@ _SINCE_2 = (
     "ALTER TABLE releases ADD COLUMN counted TEXT",
     "ALTER TABLE releases ADD COLUMN totals TEXT",
     "ALTER TABLE releases ADD COLUMN corrected INTEGER NOT NULL DEFAULT 0",
-    f"PRAGMA user_version = {VERSION}",
 )
+# Version 3 knows the count column, where the output goes, which release a corrected one replaces,
+# and which words mean different things: of a ledger of version 2 all that are in it do.
+_SINCE_3 = (
+    "ALTER TABLE releases ADD COLUMN source TEXT",
+    "ALTER TABLE releases ADD COLUMN output TEXT",
+    "ALTER TABLE releases ADD COLUMN supersedes INTEGER",
+    "CREATE TABLE apart (one TEXT NOT NULL, other TEXT NOT NULL, PRIMARY KEY (one, other))",
+    """INSERT INTO apart SELECT DISTINCT a.counted, b.counted FROM releases a, releases b
+    WHERE a.counted < b.counted""",
+)
+_STEPS = {2: _SINCE_2, 3: _SINCE_3}
 
 
 def create(target: Path, epsilon: float, delta: float) -> None:
@@ -51,8 +61,7 @@ def create(target: Path, epsilon: float, delta: float) -> None:
         with closing(sqlite3.connect(scratch, isolation_level=None)) as database:
             database.execute(f"PRAGMA application_id = {_APPLICATION}")
             database.executescript(_TABLES)
-            for step in _SINCE_2:
-                database.execute(step)
+            _raise_from(database, 1)
             database.execute("INSERT INTO budget VALUES (?, ?, ?)", (epsilon, delta, LIBRARY))
         place_new(Path(scratch), target)
     finally:
@@ -66,9 +75,14 @@ def bring_up_to_date(path: Path) -> None:
         if _version(database) == VERSION:
             return
     with writing(path, oldest=1) as database:
-        if _version(database) < VERSION:  # another process may have been faster
-            for step in _SINCE_2:
-                database.execute(step)
+        _raise_from(database, _version(database))  # another process may have been faster
+
+
+def _raise_from(database: sqlite3.Connection, version: int) -> None:
+    for later in range(version + 1, VERSION + 1):
+        for step in _STEPS[later]:
+            database.execute(step)
+        database.execute(f"PRAGMA user_version = {later}")
 
 
 @contextmanager

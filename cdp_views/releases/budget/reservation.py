@@ -5,7 +5,7 @@ import os
 import secrets
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self, final
+from typing import Any, Self, final
 
 import numpy as np
 
@@ -29,6 +29,7 @@ class Reservation:
         added_totals: exact totals that no earlier release had published.
         spent: of all releases up to this one together.
         corrected: exact totals of earlier releases that are others by now.
+        supersedes: number and day of the release that had them.
     """
 
     ledger: Path
@@ -38,6 +39,7 @@ class Reservation:
     added_totals: int
     spent: Spent
     corrected: int = 0
+    supersedes: tuple[int, str] | None = None
 
     @classmethod
     def fresh(
@@ -58,9 +60,26 @@ class Reservation:
         names = [path.name.removesuffix(".secret").rpartition(".")[2] for path in found]
         return [cls.named(ledger, name) for name in names]
 
-    def known(self, spent: Spent, corrected: int) -> Self:
-        """The same, with what all releases cost together and what was corrected."""
-        return replace(self, spent=spent, corrected=corrected)
+    def known(
+        self, spent: Spent, added_totals: int, corrected: int, supersedes: tuple[int, str] | None
+    ) -> Self:
+        """The same, with what all releases cost together, and what is new or was corrected."""
+        return replace(
+            self,
+            spent=spent,
+            added_totals=added_totals,
+            corrected=corrected,
+            supersedes=supersedes,
+        )
+
+    @property
+    def correction(self) -> dict[str, Any]:
+        """For the metadata: how many totals of an earlier release changed, and of which."""
+        stated: dict[str, Any] = {"corrected_totals": self.corrected} if self.corrected else {}
+        if self.supersedes is not None:
+            number, day = self.supersedes
+            stated["supersedes"] = {"release": number, "reserved": day}
+        return stated
 
     @property
     def path(self) -> Path:

@@ -73,5 +73,5 @@ def describe_parts(
             "added_totals": listed.added_totals,
             "epsilon_together": listed.spent.epsilon,
             "delta_together": listed.spent.delta,
-        } | ({"corrected_totals": listed.corrected} if listed.corrected else {})
+        } | listed.correction
     return stated | {"digest": {"metadata": digest_of_metadata(stated)}}

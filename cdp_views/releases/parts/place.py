@@ -27,7 +27,7 @@ def private_ledger(hidden: Path, request: str, epsilon: float, delta: float) -> 
         except FileExistsError:
             pass  # another process began the same release a moment ago
     ledger = Ledger(path)
-    if len(ledger.unfinished) != len(ledger.open(request)):
+    if len(ledger.unfinished) != len(ledger.unfinished_of(request)):
         raise ValueError(
             f"`{hidden}` holds an unfinished release of another design or table. Finish that one "
             "by the same call, or remove the folder to give it up."

@@ -200,7 +200,9 @@ def release_parts(
         rows = sum(one.rows for one in scans.values())
         fixed = sum(one.zeros for one in scans.values())
         totals = np.sum([one.totals for one in scans.values()], axis=0, dtype=np.uint64)
-        exact = _exact(totals.astype("<u8").tobytes(), counted, corrected)
+        exact = _exact(
+            totals.astype("<u8").tobytes(), counted, corrected, " and ".join(columns.counts)
+        )
         del scans, looked
         asked = [
             LIBRARY, DRAW, view, noise, epsilon, delta, records, columns[:3], shape, parts, bits,
@@ -222,8 +224,9 @@ def release_parts(
                 design = view, noise, np.asarray(scale)
                 cost = _cost(Price(epsilon, delta, None), design, sample, unit, shape, accept_exact)
                 reservation, _ = own.reserve(
-                    cost, bind, request, exact=exact, ready=partial(refuse_existing, out)
-                )
+                    cost, bind, request, exact=exact, ready=partial(refuse_existing, out),
+                    output=out,
+                )  # fmt: skip
         except OSError:  # another process has made the same release meanwhile?
             if ledger is None:
                 remove_unused(hidden)
@@ -311,7 +314,7 @@ def _resumed(
     ledger: Ledger, request: str, bind: Callable[[Secret], str], source: Path
 ) -> Reservation | None:
     """The unfinished release of this request, refused where a part's counts are others now."""
-    for reservation in ledger.open(request):
+    for reservation in ledger.unfinished_of(request):
         secret, digests = reservation.read()
         then, now = json.loads(digests), json.loads(bind(secret))
         other = [name for name in now if not hmac.compare_digest(now[name], str(then.get(name)))]
@@ -324,9 +327,9 @@ def _resumed(
     return None
 
 
-def _exact(totals: bytes, counted: str, corrected: bool) -> Exact:
+def _exact(totals: bytes, counted: str, corrected: bool, source: str) -> Exact:
     """All exact totals as one: other groups than those of earlier releases are refused anyway."""
-    return Exact(counted, lambda _: [totals], [totals], corrected)
+    return Exact(counted, lambda _: [totals], [totals], corrected, source)
 
 
 def _cost(
