@@ -34,6 +34,8 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
 # JAX makes many small objects: by default 3 to 9 % of the time goes to looking for garbage.
 gc.set_threshold(10_000, 10, 10)
 
+_MOST_MAPS = 20_000  # of a worker, after which it gives back what it compiled
+
 # A first call compiles, so its time says nothing; a failure must come back on the next run.
 settings.register_profile("house", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("house")
@@ -55,6 +57,27 @@ def precision_is_left_as_found():
     jax = sys.modules.get("jax")
     after = jax is not None and jax.config.read("jax_enable_x64")
     assert after == before, "This test leaves JAX in another precision."
+
+
+@pytest.fixture(autouse=True, scope="module")
+def maps_are_given_back():
+    """Every compiled function holds some maps of memory, of which Linux gives a process 65,530.
+
+    A worker that runs half of all tests would come to that number, and is then ended in the middle
+    of a compilation. What is compiled again comes from the shared cache.
+    """
+    import sys
+
+    yield
+    jax = sys.modules.get("jax")
+    try:
+        with open("/proc/self/maps", "rb") as maps:
+            many = sum(1 for _ in maps) > _MOST_MAPS
+    except OSError:
+        return  # another system
+    if jax is not None and many:
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture
