@@ -102,6 +102,24 @@ def test_what_was_made_meanwhile_is_not_paid_for_again(tmp_path, monkeypatch, sh
     assert not list(tmp_path.glob(".*")) and not list(tmp_path.glob("*.secret"))
 
 
+def test_another_release_of_parts_to_an_unfinished_place_is_refused_unpaid(tmp_path, monkeypatch):
+    source = lay(tmp_path / "in", table(), CUTS)
+    ledger, out = cdp.Ledger.create(tmp_path / "b.ledger", epsilon=5.0), tmp_path / "out"
+
+    def stops(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(release_parts, "make", stops)
+        with pytest.raises(KeyboardInterrupt):
+            make(source, out, ledger=ledger)
+    with pytest.raises(ValueError, match=r"that of release 1\. .*repeat its command to finish it"):
+        make(source, out, ledger=ledger, epsilon=0.2)
+    assert len(ledger.entries) == 1 and not out.exists()
+    make(source, tmp_path / "elsewhere", ledger=ledger, epsilon=0.2).verify()
+    assert list(ledger.entries["state"]) == ["reserved", "complete"]
+
+
 SCRIPT = """
 import sys, time, cdp_views as cdp
 from cdp_views.releases.parts import release_parts
